@@ -88,9 +88,13 @@ fuzz: $(STAMP)-test  ## Runs all verbs on damaged files and odd flags for MINUTE
 	@$(BIN)/python -m tests.fuzz --minutes=$(MINUTES) $(if $(ROUNDS),--rounds=$(ROUNDS)) $(if $(SEED),--seed=$(SEED)) \
 	  $(if $(ONLY),--only="$(ONLY)") $(if $(REPORT),--report=$(REPORT))
 
-lint: $(STAMP)-test audit  ## Checks style and formatting, and asks for known vulnerabilities of what is locked
+# The rooms whose types others build on; settings stand in pyproject.toml.
+TYPED = xmodels/__init__.py xmodels/api.py xmodels/interfaces xmodels/training data_pipelines/layouts
+
+lint: $(STAMP)-test audit  ## Checks style, formatting and types, and asks for known vulnerabilities of what is locked
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy $(wildcard $(TYPED))
 
 audit: $(STAMP)-test  ## Asks pip-audit about requirements.lock; skips where no service answers
 	@$(BIN)/python -m tests.audit

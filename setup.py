@@ -12,7 +12,12 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["xmodels*", "data_pipelines*", "launch*"]),
-    package_data={"xmodels.serving": ["page/*"]},
+    package_data={
+        "xmodels": ["py.typed"],
+        "data_pipelines": ["py.typed"],
+        "launch": ["py.typed"],
+        "xmodels.serving": ["page/*"],
+    },
     python_requires=">=3.11,<3.14",
     # Lower bounds are the oldest versions that were tried, or, with a comment, the first without a known vulnerability.
     install_requires=[
@@ -72,7 +77,7 @@ setup(
             "pytest-xdist>=3.8",
             "hypothesis>=6.100",
         ],  # pytest: CVE-2025-71176
-        "lint": ["ruff==0.17.5", "pip-audit>=2.9"],
+        "lint": ["ruff==0.17.5", "mypy==2.4.1", "pip-audit>=2.9"],
         "docs": ["sphinx>=8.2,<10", "myst-parser>=4,<6", "furo>=2025.7"],  # docs/decisions/documentation-site.md
     },
     entry_points={"console_scripts": ["xmodels=launch.__main__:main"]},

@@ -6,13 +6,17 @@ The options of a verb are its keyword arguments: `xmodels.pretrain(system="bert"
 
 import importlib
 import inspect
+import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from data_pipelines.errors import UsageError
-from data_pipelines.options.declaration import REQUIRED, create, modules_of, options_of
+from data_pipelines.options.declaration import REQUIRED, create, modules_of, nearest, options_of
 from xmodels.jobs.verbs import run
 from xmodels.training.devices.processor import prefer_onednn
+
+if TYPE_CHECKING:
+    from xmodels.jobs.open_run import OpenRun
 
 JOBS, DATA_OPTIONS = "xmodels.jobs", "data_pipelines.options"  # a folder a verb, and a file a verb
 NOT_FROM_PYTHON = ("cloud_tpu", "compare", "doctor", "quickstart", "serve")
@@ -35,7 +39,10 @@ def verbs() -> list[str]:
 
 def function_of(verb: str) -> Callable[..., Any]:
     """The function of a verb: its signature names the options, its documentation explains them."""
-    module = importlib.import_module(options_module(verb))
+    found = options_module(verb)
+    if found is None:
+        raise UsageError(f"xmodels has no `{verb}`.{nearest(verb, verbs())}")
+    module = importlib.import_module(found)
 
     def call(**values: Any) -> Any:
         try:
@@ -46,7 +53,7 @@ def function_of(verb: str) -> Callable[..., Any]:
 
     declared = options_of(module.Options)
     call.__name__ = call.__qualname__ = verb
-    call.__signature__ = inspect.Signature([_parameter(option) for option in declared])
+    call.__dict__["__signature__"] = inspect.Signature([_parameter(option) for option in declared])
     call.__doc__ = f"{module.Options.__doc__}\n\nArgs:\n" + "\n".join(
         f"    {o.name}: {o.text} {', '.join(o.values)}".rstrip() for o in declared
     )
@@ -58,7 +65,7 @@ def _parameter(option) -> inspect.Parameter:
     return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=option.type)
 
 
-def load(model_dir: str) -> Any:
+def load(model_dir: "str | os.PathLike[str]") -> "OpenRun":
     """A finished run or a model folder, opened for use on any backend of Keras.
 
     Returns:

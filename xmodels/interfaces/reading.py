@@ -48,7 +48,11 @@ def last_position(outputs: Mapping[str, Any], batch: Mapping[str, Any]):
     return outputs["sequence_output"][:, -1]
 
 
-SAME = {first_token: "first", last_token: "last", last_position: "last"}  # summaries that are the same as a pooling
+SAME: dict[Callable[..., Any], str] = {
+    first_token: "first",
+    last_token: "last",
+    last_position: "last",
+}  # summaries that are the same as a pooling
 STATELESS = pooling.STATELESS
 
 

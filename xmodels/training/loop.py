@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -91,7 +92,7 @@ class Loop:
         self.means: dict[str, float] | None = None  # of the last evaluation
         self.best_means: dict[str, float] | None = None  # of that of the best state, unless it was before a resumption
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-        iterators = {}
+        iterators: dict[str, Any] = {}
         try:
             with self.watch.watching(self.learner, self.log, self.folder), steps_bar(state.step, self.num_steps) as bar:
                 self.bar = bar
@@ -152,7 +153,7 @@ class Loop:
                 self._report(state, window)
                 window = _Window(traced=True)
             if self.workers.is_chief and self.evaluate and (_due(state.step, self.evaluate_every) or last):
-                state = self._evaluate(state)
+                state = self._evaluate(state, self.evaluate)
             due = _due(state.step, self.save_every) or state.step == state.best_step
             due &= not self.skipped_in_row  # or good states would have to go for it
             if due or last:
@@ -206,7 +207,7 @@ class Loop:
                 )
             position = position.read_by(hosts, self.batches[name].source.num_examples)
         batches = self.batches[name]
-        grouped = batches.grouping and batches.grouping.described(batches.batch_size)
+        grouped = batches.grouping.described(batches.batch_size) if batches.grouping else None
         if position.cursors and position.grouped not in (None, grouped):
             print_status("Batches are grouped otherwise than before: reading goes on with the next epoch.")
             position = position.without(position.lost, batches.source.num_examples)
@@ -264,8 +265,8 @@ class Loop:
         evidence = os.path.join(self.folder, FOLDER)
         check_skipped(self.skipped_in_row, self.skipped, self.max_skipped, evidence, good)
 
-    def _evaluate(self, state: State) -> State:
-        means = self.means = self.evaluate()
+    def _evaluate(self, state: State, evaluate: Callable[[], dict[str, float]]) -> State:
+        means = self.means = evaluate()
         shown = scores(means, self.learner.loss_names).items()
         print_status(
             f"{self.evaluation} at step {state.step} · " + " · ".join(f"{name} {value:.4f}" for name, value in shown)
@@ -291,7 +292,8 @@ class _Window:
 
     def __init__(self, traced: bool = False):
         self.traced = traced
-        self.totals, self.steps = 0.0, 0
+        self.totals: float | np.ndarray = 0.0
+        self.steps = 0
         self.waited, self.seconds, self.processor, self.timed = 0.0, 0.0, 0.0, 0  # of the calls that count for speeds
 
     def add(self, totals: np.ndarray, waited: float, seconds: float, processor: float, steps: int) -> None:

@@ -63,7 +63,8 @@ class Small:
         if table is None or self.position_gain is None:
             return backbone
         rows, width = table.shape
-        scale = self.position_gain * backbone.config.initializer_stddev * 2**0.5  # of a sine to its root mean square
+        config: Any = backbone.config  # of a network with learned positions
+        scale = self.position_gain * config.initializer_stddev * 2**0.5  # of a sine to its root mean square
         signal = interleaved_sinusoid(ops.arange(rows), width - width % 2)
         table.assign(ops.pad(scale * signal, [[0, 0], [0, width % 2]]))
         return backbone

@@ -6,7 +6,6 @@ chief tells them to start and frees the port for TensorFlow. Messages are lines 
 
 import contextlib
 import json
-import os
 import socket
 import time
 
@@ -77,7 +76,7 @@ def _listen(address: str) -> socket.socket:
     except OSError as error:
         server.close()
         raise DeviceError(
-            f"TF_CONFIG: {address}: port {port} of this machine cannot be used ({os.strerror(error.errno)}). Is another "
+            f"TF_CONFIG: {address}: port {port} of this machine cannot be used ({error.strerror}). Is another "
             "process of the job, or an older one, still running?"
         ) from None
     server.listen(64)

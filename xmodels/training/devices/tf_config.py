@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import Any
 
 from data_pipelines import strict_json
 from data_pipelines.errors import UsageError
@@ -73,7 +74,8 @@ def _check_address(address) -> None:
 
 
 def _index(jobs: dict[str, list], task: dict) -> int:
-    role, index = task.get("type"), task["index"]
+    role: Any = task.get("type")  # what the user wrote
+    index = task["index"]
     if not jobs.get(role):
         known = " and ".join(f"{name} ({len(hosts)})" for name, hosts in jobs.items() if hosts) or "none"
         raise UsageError(f"TF_CONFIG: the task's type is {role!r}, but the cluster has {known}.")

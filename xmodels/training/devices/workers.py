@@ -63,7 +63,7 @@ class Workers:
         mine = np.array([values], np.int64)
         if self.count == 1:
             return mine
-        rows = np.zeros((self.count, len(values)), np.int64)
+        rows: np.ndarray = np.zeros((self.count, len(values)), np.int64)
         rows[self.index] = mine
         return self._sum(rows, lambda replica: replica % self._local == 0)
 

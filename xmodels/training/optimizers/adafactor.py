@@ -48,7 +48,8 @@ class Adafactor(keras.optimizers.Optimizer):
         largest = sorted(range(len(shape)), key=lambda axis: (shape[axis], axis))[-2:]
         if len(largest) < 2 or min(shape[axis] for axis in largest) < self.smallest_factored:
             return None
-        return tuple(sorted(largest))
+        first, second = sorted(largest)
+        return first, second
 
     def update_step(self, gradient, variable, learning_rate):
         gradient = ops.cast(gradient, variable.dtype)

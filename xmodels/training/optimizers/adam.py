@@ -4,8 +4,10 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from xmodels.training.optimizers.synced import OptimizerMixin
 
-class FusedAdam:
+
+class FusedAdam(OptimizerMixin):
     """A mixin that computes the update of Keras' Adam (Kingma and Ba, 2015, section 2, last form) with TensorFlow's own kernel.
 
     Keras uses a chain of fourteen operations, each of which reads and writes all numbers again.

@@ -1,11 +1,17 @@
 """The mixin of all optimizers: gradients that are summed by the training step, and a learning rate for each variable."""
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from keras import ops
 
 from xmodels.training.step.sparse import of_values
+
+if TYPE_CHECKING:
+    from keras.optimizers import Optimizer as OptimizerMixin
+else:
+    OptimizerMixin = object  # the optimizer itself follows the mixin in the bases of a class
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +27,7 @@ class Rate:
     begins: int = 0
 
 
-class Synced:
+class Synced(OptimizerMixin):
     """A mixin for Keras' optimizers: `class AdamW(Synced, keras.optimizers.AdamW)`.
 
     - The training step has already summed the gradients over all replicas, so they are not summed again.
@@ -81,7 +87,10 @@ class Synced:
         else:
             self._update(gradient, variable, learning_rate, 0)
 
-    updates_rows = False  # whether rows without a gradient stay unchanged, apart from weight decay
+    @property
+    def updates_rows(self) -> bool:
+        """Whether rows without a gradient stay unchanged, apart from weight decay."""
+        return False
 
     def update_rows(self, gradient, variable, learning_rate) -> None:
         """Updates the rows of a sparse gradient. Subclasses with `updates_rows` define it."""

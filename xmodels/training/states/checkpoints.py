@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -227,7 +228,7 @@ def newest(folder: str, run_id: str | None = None) -> str | None:
         CheckpointError: there are states, and all of them are damaged; or the newest belongs to another run.
     """
     paths = complete(folder)
-    problems = []
+    problems: list[str] = []
     for path in reversed(paths):
         damaged = damaged_file(path)
         if damaged is None:
@@ -292,14 +293,17 @@ def restore(path: str, learner) -> State:
     shapes = {name: tuple(v.shape) or (1,) for name, v in variables.items()}
     if any(CARRIED in name and shapes.get(name, value.shape) != value.shape for name, value in values.items()):
         print_status("Rows of a batch are others than before: they begin with an empty memory.")
-        variables, values, shapes = (
-            {name: each for name, each in found.items() if CARRIED not in name} for found in (variables, values, shapes)
-        )
+        variables, values, shapes = _without_memory(variables), _without_memory(values), _without_memory(shapes)
     if shapes != {name: value.shape for name, value in values.items()}:
         raise CheckpointError(f"{path}: written with another optimizer; resume with the --optimizer of the first run.")
     for name, variable in variables.items():
         variable.assign(values[name].reshape(tuple(variable.shape)))
     return stored_state(path)
+
+
+def _without_memory(named: dict[str, Any]) -> dict[str, Any]:
+    """What does not belong to a memory that is carried from batch to batch."""
+    return {name: each for name, each in named.items() if CARRIED not in name}
 
 
 def stored_state(path: str) -> State:

@@ -67,7 +67,7 @@ def _check_weights(batch: Mapping[str, np.ndarray]) -> None:
             )
     counted = batch.get("example_weights")
     if counted is not None and counted.ndim == 1 and "padding_mask" in batch:
-        real = batch["padding_mask"].astype(bool).reshape(len(counted), -1)
+        real: np.ndarray = batch["padding_mask"].astype(bool).reshape(len(counted), -1)
         empty = np.flatnonzero((counted > 0) & ~real.any(axis=1))
         if empty.size:
             raise DataError(f"The first batch: row {empty[0]} of `padding_mask` marks no token as real.")

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping
+from typing import Any
 
 import keras
 import numpy as np
@@ -92,7 +93,7 @@ class Learner:
         self.loss_scale = LossScale() if self.backbone.compute_dtype == "float16" else None
         decay = self.memory.ema_decay
         self.average = MovingAverage(self.trained_weights(), decay) if decay else None
-        self.credits = None
+        self.credits: Any = None  # a variable where there are several streams
         if len(self.streams) > 1:
             credits = first_credits(self.seed, len(self.streams))
             self.credits = tf.Variable(credits, trainable=False, aggregation=ONCE)
@@ -124,7 +125,7 @@ class Learner:
     @property
     def further_variables(self) -> dict[str, tf.Variable]:
         """The variables of a state other than weights and those of the optimizer, by name."""
-        found = {}
+        found: dict[str, tf.Variable] = {}
         for part in (self.loss_scale, self.average):
             found |= part.variables if part else {}
         for stream, each in self.passes.items():
@@ -318,7 +319,8 @@ class Learner:
         """
         if len(self.streams) == 1:
             return means(self.names, self.loss_names, totals)
-        found, loss, steps, place = {}, 0.0, 0.0, 0
+        found: dict[str, float] = {}
+        loss, steps, place = 0.0, 0.0, 0
         for name, each in self.passes.items():
             mine = totals[place:][: len(each.names) + 1]
             place += len(mine)

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,8 @@ class Skipped:
         """Writes step_N.npz (the batch) and step_N.json (losses and norms) below `folder`. Returns the path of the latter."""
         path = os.path.join(folder, FOLDER, f"step_{self.step:08d}")
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        np.savez_compressed(f"{path}.npz", **self.batch)
+        arrays: dict[str, Any] = dict(self.batch)  # the names of features are no arguments of numpy
+        np.savez_compressed(f"{path}.npz", **arrays)
         layers = {n: {"gradient": g, "weight": weight_norms[n]} for n, g in self.gradient_norms.items()}
         found = {"step": self.step, "losses": self.losses, "norms": layers}
         with open(f"{path}.json", "w", encoding="utf-8") as file:

@@ -1,6 +1,7 @@
 """The forward and backward pass of one stream on one replica."""
 
 import functools
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -128,7 +129,8 @@ class StreamPass:
 
     def evaluate(self, batches) -> np.ndarray:
         """Returns (sum, weight) for each of `names` over all batches of a dataset: float32 (names, 2)."""
-        totals, past = tf.zeros((len(self.names), 2)), {}
+        totals = tf.zeros((len(self.names), 2))
+        past: dict[str, Any] = {}
         for batch in batches:
             if self.carried and not past:  # the rows of a batch continue those of the previous one
                 past = self.backbone.initial_memory(len(next(iter(batch.values()))))

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import re
 
 import numpy as np
 
@@ -72,4 +71,5 @@ def _joined(arrays: list[np.ndarray], places: list[int]) -> np.ndarray:
 
 def _layer(name: str) -> str:
     """`blocks.0` of `blocks.0.mixer.query.kernel`, `embedding` of `embedding.token`."""
-    return re.match(r"[^.]+(\.\d+)?", name)[0]
+    first, *others = name.split(".")
+    return f"{first}.{others[0]}" if others and others[0].isdigit() else first

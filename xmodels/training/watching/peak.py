@@ -4,6 +4,7 @@ import functools
 import os
 import re
 import time
+from typing import Any
 
 import tensorflow as tf
 
@@ -36,7 +37,11 @@ def peak_flops(strategy: tf.distribute.Strategy, dtype: str, folder: str | None 
         return None
     name = tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU") if gpus else "CPU"
     # Virtual CPUs share the cores of their host, so of these only hosts count.
-    fact = {"device": name, "dtype": dtype, "devices": strategy.num_replicas_in_sync if gpus else _hosts(strategy)}
+    fact: dict[str, Any] = {
+        "device": name,
+        "dtype": dtype,
+        "devices": strategy.num_replicas_in_sync if gpus else _hosts(strategy),
+    }
     path = folder and os.path.join(folder, FILE)
     stored = (path and _read(path)) or {}
     if not all(stored.get(key) == value for key, value in fact.items()):

@@ -85,7 +85,7 @@ class Watch:
 
     def after(self, step: int) -> None:
         """Called when `step` is done."""
-        if self.profiling and step >= self.profile[1]:
+        if self.profiling and self.profile and step >= self.profile[1]:
             self._end_profile()
             print_status(f"Profile of steps {self.profile[0]} to {self.profile[1]}: {self.folder}/plugins/profile")
         if self.log_norms_steps and step % self.log_norms_steps == 0:
