@@ -26,6 +26,7 @@ class Feature:
 
 
 Features = Mapping[str, Feature]
+IGNORED = 2  # instead of 0 or 1 in labels of tokens: does not count
 BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT, SEQ2SEQ = range(4)  # values of `objective_ids`
 L, NL = (None,), (None, None)
 

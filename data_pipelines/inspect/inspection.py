@@ -48,6 +48,11 @@ def _inspect_unlabelled(options: Options, manifest: Manifest) -> None:
     vocabulary = tokenizer_of_records(data_dir, manifest.settings).vocabulary
     check_contents(source, len(vocabulary))
     print(summary(manifest, data_dir))
+    if source.format.show:
+        for serialized in tf.data.TFRecordDataset(source.paths).take(options.num_examples).batch(1):
+            record = {name: value[0].numpy() for name, value in source.parse(serialized).items()}
+            print(f"\n{source.format.show(record, vocabulary.tokens)}")
+        return
     if manifest.settings.masking == "static":
         op, tokens, shown = rename_classic(), vocabulary.tokens, HIDDEN
         print(f"The masks of these records are their own; `--objective={objective}` does not apply.")

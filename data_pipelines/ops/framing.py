@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from data_pipelines.ops.compose import Op
-from data_pipelines.packings import IGNORED
+from data_pipelines.features import IGNORED
 from data_pipelines.text.frames import BERT, DIALOGUE, Frame
 from data_pipelines.text.vocabulary import PAD, SEP, Vocabulary
 

@@ -3,10 +3,15 @@
 import dataclasses
 from typing import ClassVar
 
+from data_pipelines import layout
 from data_pipelines.options.declaration import REQUIRED, option
 from data_pipelines.options.input import InputOptions
-from data_pipelines.packings import PACKINGS
 from data_pipelines.text.tokenizer_settings import TOKENIZERS
+
+
+def _layouts() -> str:
+    """Returns what each layout is, as sentences."""
+    return " ".join(f"{name}: {summary[0].lower()}{summary[1:]}" for name, summary in layout.summaries().items())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,7 +33,7 @@ class RecordOptions(InputOptions):
     lexicon: str = option("", "Files of words, one a line, optionally with their frequency. They are added to jieba's dictionary; with --segmenter=lexicon they are the whole dictionary.")  # fmt: skip
     phrase_lexicon: str = option("", "Files of phrases, one a line, optionally with a tab and their frequency. Writes the feature phrase_start, for masking whole phrases: the longest match is one unit; elsewhere each word is one.")  # fmt: skip
     entity_lexicon: str = option("", "Files of entities, in the same form. Writes the feature entity_start: the longest match is one unit; elsewhere each Chinese character and each English word is one.")  # fmt: skip
-    packing: str = option("segment_pair", "How documents become examples. segment_pair: two segments, for next sentence prediction (BERT). sentence_pair: two single sentences. sentence_order: two segments, swapped in half of the pairs (ALBERT). full_sentences: whole sentences up to max_seq_length, across documents. doc_sentences: the same within a document (RoBERTa). stream: contiguous text, for causal models and models with a memory (GPT, Transformer-XL). stream_bidirectional: contiguous text and two segments, forwards and backwards (XLNet). dialogue: turns, one of them from another dialogue in half of the examples (ERNIE). parallel: a text and its translation. paragraph: whole sentences of a document in two parts, and a text from farther away (ERNIE 2.0).", section="Examples", choices=tuple(PACKINGS))  # fmt: skip
+    packing: str = option("segment_pair", f"How documents become examples. {_layouts()}", section="Examples", choices=layout.names())  # fmt: skip
     lone_sentences: str | None = option(None, "With --packing=sentence_order: what to do with a chunk of one sentence, which has no order. skip: leave it out. random: as in ALBERT's script, take the second segment from another document and label the pair as swapped. Default: skip.", choices=("skip", "random"))  # fmt: skip
     max_seq_length: int = option(128, "Maximum length of an example in tokens, including special tokens.", minimum=1)
     max_predictions_per_seq: int = option(

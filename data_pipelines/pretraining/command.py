@@ -2,6 +2,7 @@
 
 import sys
 
+from data_pipelines import layout
 from data_pipelines.corpora.corpus import Corpus
 from data_pipelines.corpora.language import language_warning
 from data_pipelines.corpora.reading import report as reading_report
@@ -9,7 +10,6 @@ from data_pipelines.corpora.tables import Columns
 from data_pipelines.errors import UsageError
 from data_pipelines.options import inspect_data
 from data_pipelines.options.create_pretraining_data import Options
-from data_pipelines.packings import PACKINGS
 from data_pipelines.pretraining import beam_runner, contamination, duplicates, tasks_split
 from data_pipelines.pretraining import job as pretraining_data
 from data_pipelines.pretraining.doubts import doubts
@@ -102,15 +102,18 @@ def summary(manifest: Manifest, folder: str) -> str:
         return f"{counts.get(part, 0) / max(1, whole):.2%}"
 
     positions = counts["examples"] * settings.max_sequence_length
-    padded = PACKINGS[settings.packing].fits_static_masks
+    kind = layout.find(settings.packing)
     lines = [
         f"{folder}: {manifest.num_examples:,} examples in {len(manifest.shards)} shard(s), read as {settings.read_as}",
         f"  documents {counts['documents']:,} · sentences {counts['sentences']:,} · tokens {counts['tokens']:,}",
         f"  [UNK] {share('unknown_tokens', counts['tokens'])} of tokens · packed as {settings.packing}"
-        + (f" · padding {1 - counts['example_tokens'] / positions:.2%} of positions" if padded else ""),
-        f"  words of more than one token: {share('long_words', counts['words'])} of words"
-        + (" (masked whole)" if settings.do_whole_word_mask else ""),
+        + (f" · padding {1 - counts['example_tokens'] / positions:.2%} of positions" if kind.is_framed else ""),
     ]
+    if kind.report:
+        lines += [f"  {line}" for line in kind.report(manifest)]
+    else:
+        masked = " (masked whole)" if settings.do_whole_word_mask else ""
+        lines.append(f"  words of more than one token: {share('long_words', counts['words'])} of words{masked}")
     lines += [f"  {line}" for line in reading_report(counts, settings.input_file)]
     lines += [f"  {line}" for line in clean.report(counts) + duplicates.report(counts)]
     labels = sorted(name for name in counts if "=" in name)
@@ -129,7 +132,7 @@ def summary(manifest: Manifest, folder: str) -> str:
             )
     if settings.masking == "static":
         lines.append(f"  hidden tokens: {share('predictions', counts['example_tokens'])} of tokens")
-    if settings.packing == "segment_pair" and counts["documents"] < 2 * len(manifest.shards):
+    if kind.draws_documents and counts["documents"] < 2 * len(manifest.shards):
         lines.append(
             "  Warning: few documents. Random second segments need other documents: part them with blank lines, or "
             "lower --num_shards."

@@ -1,6 +1,6 @@
 """What in the counts of records says that the text was hardly read as meant; create_pretraining_data, pretrain and the doctor ask."""
 
-from data_pipelines.packings import PACKINGS
+from data_pipelines import layout
 from data_pipelines.records.manifest import Manifest
 
 _ENOUGH = 100  # examples; shares of fewer say little
@@ -9,9 +9,6 @@ _MUCH_PADDING = 0.3  # where examples are filled with as many sentences as they 
 _MUCH_LOST = 0.2  # of the tokens of the text, where sentences are longer than rows
 _MUCH_UNKNOWN, _MUCH_UNKNOWN_WORDS = 0.05, 0.2  # of the tokens; whole words are often rare
 _FEW = 3  # sentences; a document of fewer is hardly one
-_FILLED = ("segment_pair", "full_sentences")
-# Packings that take all of the text, but for the ends of long sentences.
-_WHOLE = *_FILLED, "sentence_order", "doc_sentences"
 
 
 def doubts(manifest: Manifest) -> list[str]:
@@ -24,21 +21,21 @@ def doubts(manifest: Manifest) -> list[str]:
             f"{counts['unknown_tokens'] / tokens:.0%} of the tokens are [UNK], which tell a network nothing. Is the vocabulary "
             "that of this text, and --language right?"
         )
-    packing, examples = PACKINGS.get(settings.packing), manifest.num_examples
-    if packing is None or examples < _ENOUGH:
+    kind, examples = layout.known(settings.packing), manifest.num_examples
+    if kind is None or examples < _ENOUGH:
         return found
     length, because = settings.max_sequence_length or 0, _cause_and_cure(manifest)
     kept = counts.get("example_tokens", 0)
-    if settings.packing in _WHOLE and kept < (1 - _MUCH_LOST) * tokens:
+    if kind.takes_all and kept < (1 - _MUCH_LOST) * tokens:
         found.append(
             f"{1 - kept / tokens:.0%} of the text is in no example, as sentences are longer than rows: {because}"
         )
-    for label in packing.labels:
+    for label in kind.labels:
         share = counts.get(f"{label}=1", 0) / examples
         if not _BALANCED[0] < share < _BALANCED[1]:
             found.append(f"{label}: {1 - share:.0%} are 0 and {share:.0%} are 1, where about half is meant: {because}")
     padding = 1 - kept / max(1, examples * length)
-    if settings.packing in _FILLED and padding > _MUCH_PADDING:
+    if kind.fills_rows and padding > _MUCH_PADDING:
         found.append(
             f"padding is {padding:.0%} of all positions, where a few are usual: {because} Or lower --max_seq_length."
         )

@@ -15,29 +15,20 @@ from collections.abc import Callable, Iterable, Iterator
 
 from data_pipelines import paths
 from data_pipelines.corpora.corpus import Corpus, Part, read_documents
-from data_pipelines.corpora.dialogue import alternating
 from data_pipelines.corpora.layouts import VERBATIM
 from data_pipelines.corpora.reading import Monitor
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.layout import Batch
 from data_pipelines.lock import locked
-from data_pipelines.packings import PACKINGS
 from data_pipelines.pretraining import duplicates
-from data_pipelines.pretraining.layouts import (
-    StaticMasking,
-    count,
-    dynamic_columns,
-    dynamic_features,
-    open_words,
-)
 from data_pipelines.pretraining.settings import Settings, open_lexicons
 from data_pipelines.pretraining.stages import clean
-from data_pipelines.pretraining.stages.example import Examples
-from data_pipelines.pretraining.stages.packing import packing_stage
 from data_pipelines.pretraining.stages.pipe import pipe
 from data_pipelines.pretraining.stages.tokenize import tokenize
+from data_pipelines.pretraining.static_masking import StaticMasking
 from data_pipelines.records import folder as record_folder
 from data_pipelines.records.encoding import encode_examples
-from data_pipelines.records.google_layout import static_features
+from data_pipelines.records.formats import static_features
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.records.shards import Shard, ShardWriter
 from data_pipelines.records.workers import run_jobs
@@ -74,37 +65,35 @@ def write_shard(
     """
     statistics: collections.Counter = collections.Counter()
     rng = random.Random(seed)
-    tokenizer, segment = _tools(settings)
-    vocabulary = tokenizer.vocabulary
-    packing = PACKINGS[settings.packing]
-    verbatim = part.reading.verbatim
-    blank = tokenizer.blank if packing.read_as is None and settings.language != "zh" and not verbatim else ""
+    layout, vocabulary = settings.layout, _tools(settings)[0].vocabulary
     together = max(1, ENCODED_TOGETHER // settings.max_seq_length)
-    static = StaticMasking(settings, vocabulary, f"masks {seed}") if settings.masking == "static" else None
+    columns = functools.partial(layout.columns, settings)
+    if settings.masking == "static":
+        columns = StaticMasking(settings, layout.static, vocabulary, f"masks {seed}").columns
 
-    def encode(made: Iterator[Examples]) -> Iterator[list[bytes]]:
+    def encode(made: Iterator[Batch]) -> Iterator[list[bytes]]:
         for examples in made:
-            ordered = examples if packing.is_stream else examples.shuffled(rng.getrandbits(32))
+            ordered = examples if layout.is_stream else examples.shuffled(rng.getrandbits(32))
             for batch in ordered.batches(together):
-                starts = open_words(batch)
-                count(batch, starts, statistics)
-                yield encode_examples(
-                    static.columns(batch, statistics)
-                    if static
-                    else dynamic_columns(batch, starts, settings.unit_lexicons, packing.token_labels)
-                )
+                yield encode_examples(columns(batch, statistics))
 
-    records = pipe(
-        _documents(settings, part, statistics, progress),
-        duplicates.drop_duplicates(marks, statistics) if marks else lambda documents: documents,
-        tokenize(tokenizer, segment, statistics, open_lexicons(settings), blank, bool(packing.token_labels), verbatim),
-        packing_stage(settings, vocabulary, rng),
-        encode,
-    )
+    records = pipe(_examples(settings, part, marks, statistics, progress, rng), encode)
     with ShardWriter(path) as writer:
         for batch in records:
             writer.write(*batch)
     return writer.shard(), dict(statistics)
+
+
+def _examples(settings: Settings, part: Part, marks: str | None, statistics, progress, rng: random.Random) -> Iterator[Batch]:
+    """Returns what the stage of the layout makes of one part of the corpus."""
+    layout, (tokenizer, segment), verbatim = settings.layout, _tools(settings), part.reading.verbatim
+    blank = tokenizer.blank if layout.read_as is None and settings.language != "zh" and not verbatim else ""
+    return pipe(
+        _documents(settings, part, statistics, progress),
+        duplicates.drop_duplicates(marks, statistics) if marks else lambda documents: documents,
+        tokenize(tokenizer, segment, statistics, open_lexicons(settings), blank, bool(layout.token_labels), verbatim),
+        layout.stage(settings, tokenizer.vocabulary, rng),
+    )
 
 
 def _documents(settings, part, statistics, progress):
@@ -112,16 +101,10 @@ def _documents(settings, part, statistics, progress):
     return pipe(
         read_documents(part, Monitor(progress, statistics)),
         clean.clean(
-            settings.clean, settings.min_sentence_chars, settings.min_document_chars, statistics, _joining(settings)
+            settings.clean, settings.min_sentence_chars, settings.min_document_chars, statistics,
+            settings.layout.joining and settings.layout.joining(settings.language),
         ),
-    )
-
-
-def _joining(settings) -> Callable[[list[str]], list[str]] | None:
-    """What becomes of cleaned elements of a document that are not sentences in a row."""
-    if settings.packing == "dialogue":
-        return lambda turns: alternating(turns, "" if settings.language == "zh" else " ")
-    return list if settings.packing == "parallel" else None
+    )  # fmt: skip
 
 
 def default_num_shards(num_bytes: int) -> int:
@@ -293,9 +276,9 @@ class Job:
         """Joins what all parts have given."""
         settings = self.settings
         if settings.masking == "static":
-            features = static_features(settings.max_seq_length, settings.max_predictions_per_seq, settings.packing)
+            features = static_features(settings.max_seq_length, settings.max_predictions_per_seq, settings.layout.static)
         else:
-            features = dynamic_features(settings.packing, settings.unit_lexicons)
+            features = settings.layout.features(settings)
         counts = {"empty_files": self.corpus.num_empty_files} if self.corpus.num_empty_files else {}
         return record_folder.finish(self.folder, self.paths, self.described, features, self.tokenizer.files(), counts)
 

@@ -8,9 +8,9 @@ from data_pipelines.corpora.corpus import Corpus, open_corpus
 from data_pipelines.corpora.files import split_sources
 from data_pipelines.corpora.layouts import VERBATIM
 from data_pipelines.corpora.reading import Reading
+from data_pipelines import layout as layouts
 from data_pipelines.errors import UsageError
 from data_pipelines.options.create_pretraining_data import RecordOptions
-from data_pipelines.packings import PACKINGS
 from data_pipelines.pretraining import duplicates
 from data_pipelines.pretraining.stages import clean
 from data_pipelines.text import words
@@ -23,6 +23,11 @@ class Settings(RecordOptions):
 
     dupe_factor: int = 1
     do_whole_word_mask: bool = False
+
+    @property
+    def layout(self) -> layouts.Layout:
+        """The layout of the records."""
+        return layouts.find(self.packing)
 
     @property
     def unit_lexicons(self) -> dict[str, str]:
@@ -38,23 +43,22 @@ class Settings(RecordOptions):
     @classmethod
     def chosen(cls, options: RecordOptions) -> "Settings":
         """What flags say, with what holds where they say nothing."""
-        passes, whole_words, lone = options.dupe_factor, options.do_whole_word_mask, options.lone_sentences
+        passes, whole_words = options.dupe_factor, options.do_whole_word_mask
         if passes is None:
             passes = 10 if options.masking == "static" else 1
         if whole_words is None:
             whole_words = options.ngram > 1
-        if lone is None and options.packing == "sentence_order":
-            lone = "skip"
-        found = {"dupe_factor": passes, "do_whole_word_mask": whole_words, "lone_sentences": lone}
-        return cls.of({**vars(options), **found})
+        given = {name: value for name, value in vars(options).items() if value is not None}
+        found = {"dupe_factor": passes, "do_whole_word_mask": whole_words}
+        return cls.of({**vars(options), **layouts.find(options.packing).flags, **given, **found})
 
     def open_corpus(self) -> Corpus:
         """Finds the files to read; see `corpora.corpus.open_corpus` for what it raises."""
         reading = Reading.of(dataclasses.asdict(self))
-        layout = self.input_format
-        if layout == "auto":
-            layout = PACKINGS[self.packing].read_as or layout
-        return open_corpus(self.input_file, self.language, layout, reading, self.target_file)
+        read_as = self.input_format
+        if read_as == "auto":
+            read_as = self.layout.read_as or read_as
+        return open_corpus(self.input_file, self.language, read_as, reading, self.target_file)
 
     def check(self) -> None:
         """Raises a UsageError that says what to change."""
@@ -83,21 +87,10 @@ class Settings(RecordOptions):
                 "--when_exhausted=stop, or leave out the weights."
             )
         duplicates.check(self.deduplicate, self.near_duplicate_threshold, self.near_duplicate_ngram)
-        if self.packing not in PACKINGS:
-            raise UsageError(f"--packing={self.packing}: unknown. Known: {', '.join(PACKINGS)}.")
+        self._check_layout()
         if self.input_format == VERBATIM:
             self._check_verbatim()
-        if self.lone_sentences and self.packing != "sentence_order":
-            raise UsageError(
-                f"--lone_sentences={self.lone_sentences}: only --packing=sentence_order asks what becomes of a chunk of one "
-                f"sentence, --packing={self.packing} does not. Leave the flag out."
-            )
-        if self.min_sentence_chars and self.packing == "dialogue":
-            raise UsageError(
-                f"--min_sentence_chars={self.min_sentence_chars}: would take out turns, and then nothing says who speaks in the "
-                "others. Leave it out with --packing=dialogue."
-            )
-        if self.masking == "static" and not PACKINGS[self.packing].fits_static_masks:
+        if self.masking == "static" and not self.layout.is_framed:
             raise UsageError(
                 f"--masking=static writes the records of BERT, which --packing={self.packing} does not fit. Leave "
                 "--masking out: such records are read clean."
@@ -110,9 +103,22 @@ class Settings(RecordOptions):
                 "--segmenter=presegmented where the words are already parted by blanks."
             )
 
+    def _check_layout(self) -> None:
+        """Raises a UsageError if a flag is one of another layout, or contradicts this one."""
+        own = self.layout.flags
+        for owner in layouts.names():
+            for name in layouts.find(owner).flags:
+                if name not in own and (value := getattr(self, name)):
+                    raise UsageError(
+                        f"--{name}={value}: only --packing={owner} reads it, --packing={self.packing} does not. Leave the flag out."
+                    )
+        for name, reason in self.layout.refuses.items():
+            if value := getattr(self, name):
+                raise UsageError(f"--{name}={value}: {reason}. Leave it out with --packing={self.packing}.")
+
     def _check_verbatim(self) -> None:
         """Raises a UsageError if texts could not stay as they are, whole and in one stream."""
-        if self.packing != "stream":
+        if not self.layout.reads_verbatim:
             raise UsageError(
                 f"--input_format={VERBATIM}: keeps texts as they are, and --packing={self.packing} asks for their sentences. Take "
                 "--packing=stream, which GPT, GPT-2 and Transformer-XL learn from, or another format."

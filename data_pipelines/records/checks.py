@@ -7,7 +7,6 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.errors import DataError
-from data_pipelines.packings import FRAMED_AS_PAIRS
 from data_pipelines.records.source import RecordSource
 
 SAMPLE = 256  # records of each of the first shards
@@ -44,21 +43,26 @@ def check_contents(source: RecordSource, vocabulary_size: int) -> int:
 
 
 def count_all_ids(source: RecordSource, vocabulary_size: int) -> np.ndarray:
-    """How often each id stands in all records, int64 (V,). Padding is counted as the id 0."""
+    """Returns how often each id stands in all records, int64 (V,). Padding is counted as the id 0."""
     counts = np.zeros(vocabulary_size, np.int64)
     for serialized in tf.data.TFRecordDataset(source.paths).batch(1024):
-        counts += np.bincount(np.asarray(source.parse(serialized)["token_ids"]).ravel(), minlength=vocabulary_size)
+        counts += _count(source, serialized, vocabulary_size)
     return counts
 
 
 def count_ids(source: RecordSource, vocabulary_size: int) -> np.ndarray:
-    """How often each id stands in the first records of the first shards, int64 (V,). Padding is counted as the id 0."""
+    """Returns how often each id stands in the first records of the first shards, int64 (V,). Padding is counted as the id 0."""
     counts = np.zeros(vocabulary_size, np.int64)
     for shard in range(min(SHARDS, len(source.paths))):
         if records := _first_of(source, shard):
-            ids = np.asarray(source.parse(tf.constant(records))["token_ids"])
-            counts += np.bincount(ids.ravel(), minlength=vocabulary_size)
+            counts += _count(source, tf.constant(records), vocabulary_size)
     return counts
+
+
+def _count(source: RecordSource, serialized: tf.Tensor, vocabulary_size: int) -> np.ndarray:
+    parsed = source.parse(serialized)
+    ids = [np.asarray(parsed[name]).ravel() for name in source.format.ids]
+    return np.bincount(np.concatenate(ids), minlength=vocabulary_size)
 
 
 def _first_of(source: RecordSource, shard: int) -> list[bytes]:
@@ -66,7 +70,7 @@ def _first_of(source: RecordSource, shard: int) -> list[bytes]:
 
 
 def _check(values: Mapping[str, np.ndarray], source: RecordSource, shard: int, vocabulary_size: int) -> None:
-    for wrong, what in (_static if "input_ids" in values else _clean)(values, source, vocabulary_size):
+    for wrong, what in _faults(values, source, vocabulary_size):
         if wrong.any():
             record = int(np.flatnonzero(wrong)[0])
             raise DataError(
@@ -75,28 +79,13 @@ def _check(values: Mapping[str, np.ndarray], source: RecordSource, shard: int, v
             )
 
 
-def _static(values, source, vocabulary_size: int):
-    """(which records are wrong, what to say of one): in the layout of Google's script."""
-    used = values["masked_lm_weights"] > 0  # (N, P)
-    real = values["input_mask"].sum(axis=1)  # (N,)
-    positions = np.where(used, values["masked_lm_positions"], -1)
-    ids = np.maximum(values["input_ids"].max(axis=1), np.where(used, values["masked_lm_ids"], 0).max(axis=1))
-    most = positions.max(axis=1)
-    yield _beyond(ids, vocabulary_size)
-    yield _negative(values["input_ids"])
-    yield most >= real, lambda n: f"hides a token at position {most[n]}, but the text has {real[n]} tokens (from 0)"
-    twice = np.array([len(set(row[row >= 0])) < (row >= 0).sum() for row in positions])
-    yield twice, lambda n: f"hides a token twice: masked_lm_positions are {positions[n][used[n]].tolist()}"
-
-
-def _clean(values, source, vocabulary_size: int):
-    """The same of clean records, of which none is longer than `max_sequence_length`."""
-    lengths, width = values["segment_lengths"], source.manifest.settings.max_sequence_length
-    yield _beyond(values["token_ids"].max(axis=1, initial=0), vocabulary_size)
-    yield _negative(values["token_ids"])
-    if source.manifest.settings.packing in FRAMED_AS_PAIRS:  # others have no special tokens, or others
-        total = lengths.sum(axis=1) + np.where(lengths[:, 1] > 0, 3, 2)
-        yield total > width, lambda n: f"{total[n]} tokens with its special tokens, more than max_seq_length={width}"
+def _faults(values: Mapping[str, np.ndarray], source: RecordSource, vocabulary_size: int):
+    """Yields which records are wrong, and what to say of one: by the ids that the format has, then by what it knows itself."""
+    for name in source.format.ids:
+        ids = values[name].reshape(len(values[name]), -1)
+        yield _beyond(ids.max(axis=1, initial=0), vocabulary_size)
+        yield _negative(ids)
+    yield from source.format.faults(values, source.manifest.settings)
 
 
 def _beyond(ids: np.ndarray, vocabulary_size: int):

@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 
 from data_pipelines.errors import DataError
 from data_pipelines.features import Features, check
-from data_pipelines.records.google_layout import static_features
+from data_pipelines.records.formats import static_features
 from data_pipelines.records.manifest import Manifest, RecordSettings
 from data_pipelines.records.shards import Shard
 from data_pipelines.records.source import RecordSource

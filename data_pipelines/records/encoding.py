@@ -6,11 +6,12 @@ with TensorFlow.
 
 import functools
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-# name -> (N, L), or the values of N rows side by side with the length of each
+# name -> (N, L, ...), or the values of N rows side by side, (T, ...), with the length of each. Axes behind the first of a row are fixed.
 Columns = Mapping[str, np.ndarray | tuple[np.ndarray, np.ndarray]]
 
 
@@ -104,7 +105,10 @@ def _payloads(values: np.ndarray, lengths: np.ndarray | None) -> tuple[bool, np.
     """Whether the values are floats, their bytes, and how many bytes each row has."""
     shape, values = values.shape, values.ravel()
     if lengths is None:
-        lengths = np.full(shape[0], shape[1])
+        shape = shape[0], math.prod(shape[1:])
+        lengths = np.full(*shape)
+    elif len(shape) > 1:
+        shape, lengths = values.shape, lengths * math.prod(shape[1:])
     if values.dtype.kind == "f":
         return True, values.astype("<f4").view(np.uint8), 4 * lengths
     data, sizes = _varints(values)

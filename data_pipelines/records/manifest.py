@@ -7,18 +7,17 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from data_pipelines import schema, strict_json
+from data_pipelines import layout, schema, strict_json
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature, Features
 from data_pipelines.files import write_json
-from data_pipelines.packings import PACKINGS
 from data_pipelines.records.shards import Shard
 from data_pipelines.schema import Count, Positive, Sha256, Share, one_of
 
 MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
 ADVICE = "Make the records again."
-OneOfPackings, OneOfMaskings = one_of(*PACKINGS), one_of("dynamic", "static")
+OneOfPackings, OneOfMaskings = one_of(*layout.names()), one_of("dynamic", "static")
 OneOfDtypes = one_of("int32", "int64", "float32", "bool")
 
 

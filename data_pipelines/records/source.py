@@ -9,7 +9,7 @@ import tensorflow as tf
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
 from data_pipelines.ops.seeds import permutation
-from data_pipelines.packings import PACKINGS
+from data_pipelines.records.formats import format_of
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.records.shards import CHUNK, chunk_offsets
 from data_pipelines.records.verification import damage, verify
@@ -37,6 +37,7 @@ class RecordSource:
         if len(self.lost) == len(self.manifest.shards) or not leave_out_damaged:
             verify(folder, self.manifest, deep=leave_out_damaged)
         self.features = self.manifest.features
+        self.format = format_of(self.manifest.settings)
         self.name = folder
         starts = np.cumsum([0, *(shard.examples for shard in self.manifest.shards)]).tolist()
         kept = [i for i, shard in enumerate(self.manifest.shards) if shard.name not in self.lost]
@@ -106,8 +107,7 @@ class RecordSource:
     @property
     def is_stream(self) -> bool:
         """Whether the records continue one another; then their order must be kept."""
-        packing = self.manifest.settings.packing
-        return packing in PACKINGS and PACKINGS[packing].is_stream
+        return self.format.is_stream
 
     def read_from(self, first: tf.Tensor) -> tf.data.Dataset:
         """(index, serialized example) of all records from the place `first` on, as they stand, and round for ever."""
@@ -123,23 +123,17 @@ class RecordSource:
         return tf.gather(self.paths, shard), *others
 
     def lengths(self, serialized: tf.Tensor) -> tf.Tensor:
-        """The tokens of each example with its special tokens, int64 (N,)."""
-        if "input_mask" in self.features:
-            spec = {"input_mask": _spec(self.features["input_mask"])}
-            return tf.reduce_sum(tf.io.parse_example(serialized, spec)["input_mask"], axis=1)
-        spec = {"segment_lengths": _spec(self.features["segment_lengths"])}
-        segments = tf.io.parse_example(serialized, spec)["segment_lengths"]
-        if self.manifest.settings.packing == "parallel":  # two sequences, of which the longer one counts
-            return tf.reduce_max(segments, axis=1) + 1
-        return tf.reduce_sum(segments, axis=1) + 1 + tf.math.count_nonzero(segments, axis=1)
+        """Returns the tokens of each example with its special tokens, int64 (N,)."""
+        spec = {name: _spec(name, self.features[name]) for name in self.format.measured}
+        return self.format.lengths(tf.io.parse_example(serialized, spec))
 
     def parse(self, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        """A batch of serialized examples as dense tensors; free lengths are padded with zeros."""
-        width, packing = self.manifest.settings.max_sequence_length, self.manifest.settings.packing
-        width = PACKINGS[packing].num_pieces(width) if packing in PACKINGS else width
-        parsed = tf.io.parse_example(serialized, {name: _spec(feature) for name, feature in self.features.items()})
+        """Returns a batch of serialized examples as dense tensors; free lengths are padded with zeros to the width of the format."""
+        width = self.format.width(self.manifest.settings.max_sequence_length)
+        spec = {name: _spec(name, feature) for name, feature in self.features.items()}
+        parsed = tf.io.parse_example(serialized, spec)
         return {
-            name: v.to_tensor(0, shape=(None, width)) if isinstance(v, tf.RaggedTensor) else v
+            name: v.to_tensor(0, shape=(None, width, *self.features[name].shape[1:])) if isinstance(v, tf.RaggedTensor) else v
             for name, v in parsed.items()
         }
 
@@ -164,8 +158,10 @@ def _shuffled(seed: int, epoch: tf.Tensor) -> Callable:
     return window
 
 
-def _spec(feature: Feature):
+def _spec(name: str, feature: Feature):
+    """Returns how a feature is parsed: the first axis may be free, the others have fixed sizes and are stored side by side."""
     dtype = tf.float32 if feature.dtype == "float32" else tf.int64
-    if None in feature.shape:
-        return tf.io.RaggedFeature(dtype)
-    return tf.io.FixedLenFeature(feature.shape, dtype)
+    if None not in feature.shape:
+        return tf.io.FixedLenFeature(feature.shape, dtype)
+    inner = [tf.io.RaggedFeature.UniformRowLength(size) for size in feature.shape[1:]]
+    return tf.io.RaggedFeature(dtype, name, inner)

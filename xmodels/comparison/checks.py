@@ -10,7 +10,7 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
-from data_pipelines import strict_yaml
+from data_pipelines import layout, strict_yaml
 from data_pipelines.errors import ReportedError, UsageError
 from data_pipelines.files import file_sha256
 from data_pipelines.options.declaration import Option, nearest, options_of
@@ -323,7 +323,7 @@ def _check_system(name: str, system: System, place: Lined) -> None:
     if found is not None and found not in fitting:
         here = place.at("records").at("packing")
         raise here.fault(f"`{here.key}`: {called} cannot frame records of {found}. Expected: {' or '.join(fitting)}.")
-    if "dialogue" in (found or fitting[0]) or (found or fitting[0]) == "parallel":
+    if layout.find(found or fitting[0]).read_as:
         raise place.fault(
             f"`{place.key}`: {called} learns from {found or fitting[0]}, not from the text that all share."
         )

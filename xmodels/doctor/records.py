@@ -60,6 +60,8 @@ def fit(case: Case) -> str | None:
     looked = check_contents(source, len(case.tokenizer.vocabulary))
     pretraining_records.open_held_out(flags, source)
     case.source, case.records = source, records
+    if source.format.show:  # no text in rows
+        return f"{source.manifest.settings.packing}; {looked} looked at"
     masking = "masked already" if records.static else "masked while training"
     return f"length {records.sequence_length}, up to {records.num_predictions} hidden tokens, {masking}; {looked} looked at"
 

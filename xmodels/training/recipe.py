@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from data_pipelines.ops.compose import Op
-from data_pipelines.packings import FRAMED_AS_PAIRS
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
 from xmodels.training.optimizers.optimization import NUMBERS, Optimization
 
 SMALLEST_LAMB_BATCH = 384  # of the published trainings by LAMB: the second phase of BERT-wwm-ext (Cui et al., 2019)
+# Layouts of one or two segments, BERT's first.
+ONE_OR_TWO_SEGMENTS = ("segment_pair", "sentence_pair", "sentence_order", "full_sentences", "doc_sentences")
 BERT_RATE = 1e-4  # peak of BERT's AdamW (Devlin et al., 2018, appendix A.2)
 
 
@@ -105,7 +106,7 @@ class Recipe(Optimization):
     frame: Op | None
     batch_size: int
     clip_norm: float = 1.0
-    packings: tuple[str, ...] = FRAMED_AS_PAIRS
+    packings: tuple[str, ...] = ONE_OR_TWO_SEGMENTS
     row_length: int | None = None
     length_schedule: str | None = None
     origin: str = "published"

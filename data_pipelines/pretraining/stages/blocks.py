@@ -1,4 +1,4 @@
-"""Gathers documents into blocks of pieces: the working set of the packings, so that memory does not grow."""
+"""Gathers documents into blocks of pieces: the working set of the layouts, so that memory does not grow."""
 
 import dataclasses
 from collections.abc import Iterator

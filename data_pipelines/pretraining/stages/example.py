@@ -1,4 +1,4 @@
-"""What the packings give to the writer of records: clean segments and labels, without masks and special tokens."""
+"""What layouts of segments give to the writer of records: clean segments and labels, without masks and special tokens."""
 
 import dataclasses
 import functools

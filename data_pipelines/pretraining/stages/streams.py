@@ -13,7 +13,8 @@ import numpy as np
 from data_pipelines.pretraining.stages.blocks import BLOCK_TOKENS, blocks
 from data_pipelines.pretraining.stages.example import Examples
 from data_pipelines.pretraining.stages.pipe import Stage
-from data_pipelines.pretraining.stages.tokenize import Tokens
+from data_pipelines.pretraining.stages.tokenize import Tokens, mark
+from data_pipelines.text.vocabulary import EOS, SEP, Vocabulary
 
 
 def stream(max_sequence_length: int, end: np.ndarray, block_tokens: int = BLOCK_TOKENS) -> Stage:
@@ -105,6 +106,11 @@ def _two_segments(begin: int, sentences: np.ndarray, capacity: int, rng: random.
             second -= 1
         excess -= 1
     return (begin, begin + first), (start, start + second), follows
+
+
+def end_of(vocabulary: Vocabulary) -> np.ndarray:
+    """Returns the marked piece that ends a document; BERT's vocabularies have nothing but `[SEP]` for it."""
+    return mark([vocabulary[EOS if EOS in vocabulary else SEP]], [1])
 
 
 def _closed(documents: Iterator[Tokens], end: np.ndarray) -> Iterator[Tokens]:

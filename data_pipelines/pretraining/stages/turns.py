@@ -2,10 +2,11 @@
 
 import random
 
-from data_pipelines.packings import TURNS
 from data_pipelines.pretraining.stages.blocks import BLOCK_TOKENS, blocks
 from data_pipelines.pretraining.stages.example import Examples
 from data_pipelines.pretraining.stages.pipe import Stage
+
+TURNS = 3  # of a dialogue, at most, in one example
 
 
 def dialogue(max_sequence_length: int, num_passes: int, rng: random.Random, block_tokens: int = BLOCK_TOKENS) -> Stage:

@@ -7,11 +7,11 @@ learning rate has one curve over all steps. Records of the longest length are cu
 import dataclasses
 from collections.abc import Callable
 
+from data_pipelines import layout
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.compose import compose
 from data_pipelines.ops.cutting import cut_pairs, cut_runs, without_lost
-from data_pipelines.packings import PACKINGS
 from xmodels.objectives.base import Objective
 from xmodels.training.recipe import Recipe, Records
 from xmodels.training.step.streams import Stream, seed_of
@@ -125,8 +125,8 @@ def check(options, records: Records, carries_memory: bool) -> None:
             f"{given}: masks stand in the records already, so they cannot be cut. Make records without --masking=static, or train "
             "twice, the second time with --init_checkpoint."
         )
-    packing = PACKINGS.get(records.packing)
-    if packing is None or packing.read_as or packing.num_segments > 2 or carries_memory:
+    kind = layout.known(records.packing)
+    if kind is None or kind.read_as or kind.num_segments not in (1, 2) or carries_memory:
         raise UsageError(
             f"{given}: --system={options.system} on records of --packing={records.packing} reads rows that continue or belong to one "
             "another, which are not cut. Train twice, on records of two lengths, the second time with --init_checkpoint."
@@ -163,10 +163,10 @@ def _cut(length: int, batches: Batches, records: Records, recipe_of, room) -> Ba
     share = max(1, -(-records.num_predictions * length // records.sequence_length))
     shorter = dataclasses.replace(records, sequence_length=length, num_predictions=room(length, share))
     recipe = recipe_of(shorter)
-    packing = PACKINGS[records.packing]
-    if packing.num_segments > 1:
+    kind = layout.find(records.packing)
+    if kind.num_segments > 1:
         cut, changes = cut_pairs(length - 3), {"batch_size": batches.batch_size * times}
-    elif packing.is_stream:
+    elif kind.is_stream:
         cut, changes = (
             cut_runs(length + 1, length, times),
             {"rows_per_example": times},

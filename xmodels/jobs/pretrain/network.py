@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from data_pipelines import layout
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.records.checks import count_ids
 from data_pipelines.records.source import RecordSource
@@ -177,7 +178,7 @@ def check_sizes(options, recipe: Recipe, num_replicas: int) -> None:
 
 def scored_positions(recipe: Recipe, records: Records) -> int:
     """At how many tokens of an example the vocabulary is scored."""
-    return records.sequence_length if recipe.packings == ("stream",) else records.num_predictions
+    return records.sequence_length if layout.find(recipe.packings[0]).scores_all else records.num_predictions
 
 
 def check_positions(config: ModelConfig, sequence_length: int, source: str) -> None:

@@ -10,12 +10,12 @@ import math
 
 import tensorflow as tf
 
+from data_pipelines import layout
 from data_pipelines.corpora.files import expand
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.features import check
 from data_pipelines.ops.framing import STARTS
 from data_pipelines.options.create_pretraining_data import RecordOptions
-from data_pipelines.packings import FRAMED_AS_PAIRS, PACKINGS
 from data_pipelines.records.checks import count_all_ids
 from data_pipelines.records.classic import classic_source
 from data_pipelines.records.source import RecordSource
@@ -28,8 +28,6 @@ from xmodels.jobs.pretrain.system_settings import own_options
 from xmodels.training.recipe import Records
 from xmodels.training.watching.progress import print_status
 
-# Packings whose systems hide a share of the tokens. Of parallel text UniLM hides another share.
-MASKED = *FRAMED_AS_PAIRS, "dialogue", "paragraph"
 SETTINGS = (  # what the manifest says of the records and a resumed run must find again
     "vocabulary_sha256", "max_sequence_length", "masking", "masked_lm_prob", "language", "segmenter",
     "do_whole_word_mask", "do_lower_case", "packing",
@@ -102,7 +100,8 @@ def record_sizes(options, source: RecordSource, system=None) -> Records:
     if asked:
         slots = max(slots, math.ceil(rate * length))
     slots = options.max_predictions_per_seq or systems.slots_of(system, rate, length, slots)
-    if hides_tokens(options, system) and settings.packing in MASKED:
+    kind = layout.known(settings.packing)
+    if kind and kind.hides_share and hides_tokens(options, system):
         _check_slots(slots, length, rate, settings.masked_lm_prob)
     return Records(
         length, slots, rate, replace_unit=options.wwm_replace_unit,
@@ -120,7 +119,8 @@ def _masking_rate(options, settings, system) -> float | None:
     """
     own = own_options(options.set, system)
     rate = getattr(own, "masking_rate", None)
-    usual = settings.masked_lm_prob == RecordOptions.masked_lm_prob and settings.packing in FRAMED_AS_PAIRS
+    kind = layout.known(settings.packing)
+    usual = settings.masked_lm_prob == RecordOptions.masked_lm_prob and kind and kind.is_framed
     chosen = options.max_predictions_per_seq or options.task_data or settings.masking == "static" or not usual
     if rate is not None or not hasattr(own, "masking_rate") or chosen:
         return rate
@@ -185,13 +185,13 @@ def check_features(options, source: RecordSource, objective, packings) -> None:
         _check_static_labels(options, source, objective, packing)
         return
     missing = {name for name in objective.reads if name not in source.features}
-    fitting = [name for name in packings if missing and missing <= set(PACKINGS[name].labels)]
+    fitting = [name for name in packings if missing and missing <= set(layout.find(name).labels)]
     if packing and fitting:
         raise DataError(
             f"{source.name}: --system={options.system} learns from {', '.join(sorted(missing))}, which the records lack: "
             f"they were made with --packing={packing}. Make them with --packing={' or '.join(fitting)}."
         )
-    if packing in PACKINGS and packing not in packings:
+    if packing and packing not in packings:
         raise DataError(
             f"{source.name}: made with --packing={packing}, which --system={options.system} cannot frame. Make the records "
             f"with --packing={' or '.join(packings)}."
@@ -201,9 +201,9 @@ def check_features(options, source: RecordSource, objective, packings) -> None:
 
 def _check_static_labels(options, source: RecordSource, objective, packing: str | None) -> None:
     """The layout has one name for the label of two segments, whatever it means; the packing tells which it is."""
-    labels_of_packing = PACKINGS[packing].labels if packing in PACKINGS else ()
-    for name, other in PACKINGS.items():
-        wanted = set(other.labels) & set(objective.reads)
+    labels_of_packing = layout.find(packing).labels if packing else ()
+    for name in layout.names():
+        wanted = set(layout.find(name).labels) & set(objective.reads)
         if labels_of_packing and wanted and not wanted & set(labels_of_packing):
             raise DataError(
                 f"{source.name}: --system={options.system} learns from {', '.join(wanted)}, but the records hold "

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 
 import keras
 
+from data_pipelines import layout
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.ops.compose import compose
 from data_pipelines.options.declaration import structural
-from data_pipelines.packings import FRAMED_AS_PAIRS
 from data_pipelines.pretraining.doubts import doubts
 from data_pipelines.records.checks import check_contents
 from xmodels import systems
@@ -320,12 +320,13 @@ def _run(options: Options, model: type, config, source, recipe: Recipe, records:
 
 def _settings(recipe: Recipe, records: Records) -> dict:
     """The numbers that hold, with the system's defaults filled in, under the names of their flags."""
+    kind = layout.known(records.packing)
     return {
         **recipe.settings(),
         "train_batch_size": recipe.batch_size,
         "max_seq_length": records.sequence_length,
         "max_predictions_per_seq": records.num_predictions,
-        **({"masking_rate": records.masking_rate} if records.packing in FRAMED_AS_PAIRS and not records.static else {}),
+        **({"masking_rate": records.masking_rate} if kind and kind.is_framed and not records.static else {}),
         "clip_norm": recipe.clip_norm,
         "length_schedule": recipe.length_schedule,
     }

@@ -5,6 +5,7 @@ import functools
 import os
 from collections.abc import Mapping
 
+from data_pipelines import layout
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.ops.compose import compose
@@ -87,7 +88,8 @@ def open_pairs(options, source: RecordSource, vocabulary_size: int, flag: str = 
 
 def are_dialogues(records: RecordSource) -> bool:
     """Whether they are threads of turns, which need no labels."""
-    return records.manifest.settings.packing == "dialogue"
+    kind = layout.known(records.manifest.settings.packing)
+    return kind is not None and kind.read_as == "dialogue"
 
 
 def held_out_pairs(

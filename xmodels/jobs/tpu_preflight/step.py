@@ -10,8 +10,7 @@ from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.compose import compose
-from data_pipelines.packings import PACKINGS
-from data_pipelines.pretraining.layouts import dynamic_features
+from data_pipelines.pretraining.settings import Settings
 from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.vocabulary import SPELLINGS, Vocabulary
 from xmodels import systems
@@ -24,6 +23,8 @@ from xmodels.training.recipe import Recipe, Records
 from xmodels.training.small import is_small
 from xmodels.training.step.learner import Learner, Memory
 from xmodels.training.step.streams import single
+
+DTYPES = {"int32": np.int64, "float32": np.float32}  # how records of a feature are parsed
 
 
 def recipe_of(options: Options, config: ModelConfig | None) -> tuple[Recipe, Records]:
@@ -86,20 +87,24 @@ def one_row(recipe: Recipe, backbone: Backbone, objective: Objective, records: R
     """Batches of one row of zeros, as the network reads it."""
     transform = compose(recipe.frame, objective.transform())
     keep = objective.batch_features(backbone)
-    return Batches(_nothing(_packing(recipe, objective), records), transform, 1, keep=keep)
+    settings = _settings(recipe, objective, records)
+    return Batches(_nothing(settings), transform, 1, keep=keep)
 
 
-def _packing(recipe: Recipe, objective: Objective) -> str:
-    """The first --packing of the recipe whose records hold what the objective reads."""
-    return next(name for name in recipe.packings if set(objective.reads) <= set(dynamic_features(name)))
+def _settings(recipe: Recipe, objective: Objective, records: Records) -> Settings:
+    """Returns the settings of records with the first layout of the recipe that holds what the objective reads."""
+    length = records.sequence_length
+    every = [Settings(input_file="", vocab_file="", packing=name, max_seq_length=length) for name in recipe.packings]
+    return next(each for each in every if set(objective.reads) <= set(each.layout.features(each)))
 
 
-def _nothing(packing: str, records: Records) -> ArraySource:
-    """One example of zeros, with the features that records of this packing have."""
-    width = PACKINGS[packing].num_pieces(records.sequence_length)
-    shapes = {
-        n: tuple(width if axis is None else axis for axis in f.shape) for n, f in dynamic_features(packing).items()
+def _nothing(settings: Settings) -> ArraySource:
+    """Returns one example of zeros, with the features that records of these settings have."""
+    width = settings.layout.width(settings.max_seq_length)
+    arrays = {
+        name: np.zeros((1, *(width if axis is None else axis for axis in feature.shape)), DTYPES[feature.dtype])
+        for name, feature in settings.layout.features(settings).items()
     }
-    source = ArraySource({name: np.zeros((1, *shape), np.int64) for name, shape in shapes.items()}, packing)
-    source.is_stream = PACKINGS[packing].is_stream
+    source = ArraySource(arrays, settings.packing)
+    source.is_stream = settings.layout.is_stream
     return source

@@ -1,85 +1,18 @@
-"""How examples are laid out in records: clean, to be masked in the graph, or masked already as Google's script does."""
+"""Masks examples before training and lays them out as Google's script does."""
 
 import random
 from collections import Counter
-from collections.abc import Iterable
 
 import numpy as np
 
-from data_pipelines.features import Feature
-from data_pipelines.packings import IGNORED, PACKINGS
+from data_pipelines.layout import Static
+from data_pipelines.pretraining.segments import count, open_words
 from data_pipelines.pretraining.stages.draws import stream
 from data_pipelines.pretraining.stages.example import Examples
 from data_pipelines.pretraining.stages.static_masks import Hidden, budgets, mask_ngrams_statically, mask_statically
-from data_pipelines.pretraining.stages.tokenize import (
-    CAPITAL,
-    LETTER,
-    REPEATABLE,
-    REPEATED,
-    ids_of,
-    starts_of,
-    word_starts_of,
-)
+from data_pipelines.pretraining.stages.tokenize import ids_of, word_starts_of
 from data_pipelines.records.encoding import Columns
 from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, Vocabulary
-
-
-def dynamic_features(packing: str, units: Iterable[str] = ()) -> dict[str, Feature]:
-    """Clean records: ids and word starts, to be framed and masked in the graph."""
-    return {
-        "token_ids": Feature((None,)),
-        "word_start": Feature((None,)),
-        **{name: Feature((None,)) for name in (*units, *PACKINGS[packing].token_labels)},
-        "segment_lengths": Feature((max(2, PACKINGS[packing].num_segments),)),
-        **{name: Feature(()) for name in (*PACKINGS[packing].labels, *PACKINGS[packing].facts)},
-    }
-
-
-def open_words(examples: Examples, name: str = "word_start") -> np.ndarray:
-    """Where in `Examples.flat` words or other units open, bool; of a word that truncation cut, what is left opens the segment."""
-    starts = starts_of(examples.flat, name)
-    lengths = examples.lengths().ravel()
-    starts[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
-    return starts
-
-
-def count(examples: Examples, starts: np.ndarray, statistics: Counter) -> None:
-    """Counts examples, tokens, labels and words."""
-    statistics["examples"] += len(examples)
-    statistics["example_tokens"] += len(starts) + len(examples) + int((examples.lengths() > 0).sum())
-    for name, values in examples.labels.items():
-        for value, number in enumerate(np.bincount(values).tolist()):
-            if number:
-                statistics[f"{name}={value}"] += number
-    statistics["words"] += int(np.count_nonzero(starts))
-    # A word has several tokens where an opening token is followed by a continuing one.
-    statistics["long_words"] += int(np.count_nonzero(starts[:-1] & ~starts[1:]))
-
-
-def dynamic_columns(
-    examples: Examples, starts: np.ndarray, units: Iterable[str] = (), token_labels: Iterable[str] = ()
-) -> Columns:
-    """Clean ids, starts of words and other units, and labels of tokens; special tokens, masks and padding come in the graph."""
-    lengths = examples.lengths()
-    both = np.pad(lengths, [(0, 0), (0, max(0, 2 - lengths.shape[1]))])
-    rows = lengths.sum(axis=1)
-    return {
-        "token_ids": (ids_of(examples.flat), rows),
-        "word_start": (starts.view(np.uint8), rows),
-        **{name: (open_words(examples, name).view(np.uint8), rows) for name in units},
-        **{name: (token_labels_of(examples, name), rows) for name in token_labels},
-        "segment_lengths": both,
-        **{name: values[:, None] for name, values in examples.labels.items()},
-    }
-
-
-def token_labels_of(examples: Examples, name: str) -> np.ndarray:
-    """A label for each of `Examples.flat`, uint8 (T',): 1 where a sentence begins, the word is written with a capital, or the token is
-    repeated, else 0; 2 where that is not asked."""
-    if name == "sentence_start":
-        return open_words(examples, name).view(np.uint8)
-    label, asked = {"capital_labels": (CAPITAL, LETTER), "repeated_labels": (REPEATED, REPEATABLE)}[name]
-    return np.where(examples.flat & asked > 0, examples.flat & label > 0, IGNORED).astype(np.uint8)
 
 
 class StaticMasking:
@@ -87,16 +20,18 @@ class StaticMasking:
 
     Args:
         settings: the flags of `create_pretraining_data`.
+        static: how the layout of the examples fits.
         seed: any text; equal seeds draw equal masks.
     """
 
-    def __init__(self, settings, vocabulary: Vocabulary, seed: str):
-        self.settings, self.vocabulary = settings, vocabulary
+    def __init__(self, settings, static: Static, vocabulary: Vocabulary, seed: str):
+        self.settings, self.static, self.vocabulary = settings, static, vocabulary
         self.rng = random.Random(seed)
         self.random = stream(self.rng.getrandbits(32))
 
     def columns(self, examples: Examples, statistics: Counter) -> Columns:
-        """The columns of records with fixed lengths."""
+        """Returns the columns of records with fixed lengths, and counts them."""
+        count(examples, open_words(examples), statistics)
         settings, vocabulary = self.settings, self.vocabulary
         shape = len(examples), settings.max_seq_length
         lengths = examples.lengths()
@@ -117,7 +52,7 @@ class StaticMasking:
         word_start[inside] = word_starts_of(flat)
         boundaries = word_start | ((place < total) & ~inside)
         word_start[:, 1] = True
-        if settings.packing == "full_sentences":  # one may stand inside a segment, between documents
+        if self.static.separates_inside:
             maskable[inside] = pieces != vocabulary[SEP]
         segments = (place > ends[:, :1]) & (place < total) if len(ends.T) > 1 else np.zeros(shape, bool)
         hidden = self._hide(ids, word_start, maskable, total[:, 0])
@@ -134,7 +69,7 @@ class StaticMasking:
             "masked_lm_ids": hidden.labels,
             "masked_lm_weights": used.astype(np.float32),
             "next_sentence_labels": labels[:, None],
-            **({"token_boundary": boundaries.view(np.uint8)} if settings.packing == "sentence_order" else {}),
+            **({"token_boundary": boundaries.view(np.uint8)} if self.static.marks_words else {}),
         }
 
     def _hide(self, ids, word_start, maskable, lengths) -> Hidden:
