@@ -6,7 +6,6 @@ Names and summaries are read off the files, so that a command line that only sho
 
 import ast
 import dataclasses
-import functools
 import importlib
 import importlib.util
 import os
@@ -148,10 +147,9 @@ class Layout(RecordFormat):
         return self.static is not None
 
 
-@functools.cache
 def names() -> tuple[str, ...]:
     """Returns the names of all layouts, sorted. Imports none of them."""
-    return tuple(sorted(module.name for module in pkgutil.iter_modules([_folder()])))
+    return tuple(sorted(_files()))
 
 
 def find(name: str) -> Layout:
@@ -166,14 +164,15 @@ def known(name: str | None) -> Layout | None:
     return None if name is None else find(name)
 
 
-@functools.cache
 def summaries() -> dict[str, str]:
     """Returns what each layout is: the first paragraph of its file. Reads the files and imports none of them."""
-    return {name: _summary(os.path.join(_folder(), f"{name}.py")) for name in names()}
+    return {name: _summary(path) for name, path in sorted(_files().items())}
 
 
-def _folder() -> str:
-    return importlib.util.find_spec(PACKAGE).submodule_search_locations[0]
+def _files() -> dict[str, str]:
+    folders = importlib.util.find_spec(PACKAGE).submodule_search_locations
+    found = pkgutil.iter_modules(folders)
+    return {module.name: os.path.join(module.module_finder.path, f"{module.name}.py") for module in found}
 
 
 def _summary(path: str) -> str:

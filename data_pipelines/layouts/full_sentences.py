@@ -12,6 +12,4 @@ def stage(settings, vocabulary, rng):
     return sentences.full_sentences(settings.max_seq_length, separator, settings.dupe_factor)
 
 
-LAYOUT = segment_layout(
-    stage, static=Static(separates_inside=True), hides_share=True, takes_all=True, fills_rows=True
-)
+LAYOUT = segment_layout(stage, static=Static(separates_inside=True), hides_share=True, takes_all=True, fills_rows=True)

@@ -9,6 +9,4 @@ def stage(settings, vocabulary, rng):
     return sentence_pairs(settings.max_seq_length, settings.dupe_factor, rng)
 
 
-LAYOUT = segment_layout(
-    stage, num_segments=2, labels=("next_sentence_labels",), static=Static(), hides_share=True
-)
+LAYOUT = segment_layout(stage, num_segments=2, labels=("next_sentence_labels",), static=Static(), hides_share=True)

@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
-from data_pipelines.ops.compose import Op
 from data_pipelines.features import IGNORED
+from data_pipelines.ops.compose import Op
 from data_pipelines.text.frames import BERT, DIALOGUE, Frame
 from data_pipelines.text.vocabulary import PAD, SEP, Vocabulary
 

@@ -84,7 +84,9 @@ def write_shard(
     return writer.shard(), dict(statistics)
 
 
-def _examples(settings: Settings, part: Part, marks: str | None, statistics, progress, rng: random.Random) -> Iterator[Batch]:
+def _examples(
+    settings: Settings, part: Part, marks: str | None, statistics, progress, rng: random.Random
+) -> Iterator[Batch]:
     """Returns what the stage of the layout makes of one part of the corpus."""
     layout, (tokenizer, segment), verbatim = settings.layout, _tools(settings), part.reading.verbatim
     blank = tokenizer.blank if layout.read_as is None and settings.language != "zh" and not verbatim else ""
@@ -276,7 +278,8 @@ class Job:
         """Joins what all parts have given."""
         settings = self.settings
         if settings.masking == "static":
-            features = static_features(settings.max_seq_length, settings.max_predictions_per_seq, settings.layout.static)
+            sizes = settings.max_seq_length, settings.max_predictions_per_seq
+            features = static_features(*sizes, settings.layout.static.marks_words)
         else:
             features = settings.layout.features(settings)
         counts = {"empty_files": self.corpus.num_empty_files} if self.corpus.num_empty_files else {}

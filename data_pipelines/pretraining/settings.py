@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from data_pipelines import layout as layouts
 from data_pipelines.corpora.corpus import Corpus, open_corpus
 from data_pipelines.corpora.files import split_sources
 from data_pipelines.corpora.layouts import VERBATIM
 from data_pipelines.corpora.reading import Reading
-from data_pipelines import layout as layouts
 from data_pipelines.errors import UsageError
 from data_pipelines.options.create_pretraining_data import RecordOptions
 from data_pipelines.pretraining import duplicates

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-# name -> (N, L, ...), or the values of N rows side by side, (T, ...), with the length of each. Axes behind the first of a row are fixed.
+# name -> (N, L, ...), or the values of N rows side by side, (T, ...), with the length of each
 Columns = Mapping[str, np.ndarray | tuple[np.ndarray, np.ndarray]]
 
 

@@ -4,14 +4,14 @@ import numpy as np
 
 from data_pipelines import layout
 from data_pipelines.features import Feature
-from data_pipelines.layout import RecordFormat, Static
+from data_pipelines.layout import RecordFormat
 from data_pipelines.records import lengths
 
 
-def static_features(length: int, num_predictions: int, static: Static = Static()) -> dict[str, Feature]:
+def static_features(length: int, num_predictions: int, marks_words: bool = False) -> dict[str, Feature]:
     """Returns what such a record holds: examples of fixed length that are masked already. ALBERT's also tell where words begin;
     nothing here needs that."""
-    boundaries = {"token_boundary": Feature((length,))} if static.marks_words else {}
+    boundaries = {"token_boundary": Feature((length,))} if marks_words else {}
     return {
         "input_ids": Feature((length,)),
         "input_mask": Feature((length,)),

@@ -133,7 +133,9 @@ class RecordSource:
         spec = {name: _spec(name, feature) for name, feature in self.features.items()}
         parsed = tf.io.parse_example(serialized, spec)
         return {
-            name: v.to_tensor(0, shape=(None, width, *self.features[name].shape[1:])) if isinstance(v, tf.RaggedTensor) else v
+            name: v.to_tensor(0, shape=(None, width, *self.features[name].shape[1:]))
+            if isinstance(v, tf.RaggedTensor)
+            else v
             for name, v in parsed.items()
         }
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from data_pipelines.packings import PACKINGS
+from data_pipelines import layout
 from data_pipelines.records.checks import check_contents
 from data_pipelines.records.source import RecordSource
 from launch import doctor, finetune, multitask, pretrain
@@ -75,7 +75,7 @@ def test_what_needs_no_tensorflow_comes_before_it():
     subprocess.run([sys.executable, "-c", program], check=True, cwd=PAGE.parent.parent)
 
 
-@pytest.mark.parametrize("packing", list(PACKINGS))
+@pytest.mark.parametrize("packing", layout.names())
 def test_healthy_records_of_every_packing_have_healthy_contents(packing, clinic, tmp_path):
     options = {"packing": packing, "num_shards": 1, "input_format": "auto"}
     if packing == "parallel":

@@ -15,12 +15,12 @@ import tensorflow as tf
 
 from data_pipelines.corpora.documents import Document
 from data_pipelines.errors import CheckpointError, DataError, UsageError
+from data_pipelines.features import IGNORED
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.ops.paragraphs import frame_distance, frame_paragraph, frame_reordered, permutations
 from data_pipelines.ops.seeds import example_seeds
-from data_pipelines.packings import IGNORED
 from data_pipelines.pretraining.job import Settings, create
-from data_pipelines.pretraining.layouts import dynamic_columns, open_words
+from data_pipelines.pretraining.segments import open_words, segment_columns
 from data_pipelines.pretraining.stages.paragraphs import OTHER_DOCUMENT, SAME_DOCUMENT, paragraphs
 from data_pipelines.pretraining.stages.tokenize import tokenize
 from data_pipelines.records.source import RecordSource
@@ -92,7 +92,7 @@ def made(documents, tokenizer):
 
 def arrays_of(examples):
     """The examples as records give them, padded."""
-    columns = dynamic_columns(
+    columns = segment_columns(
         examples, open_words(examples), (), ("sentence_start", "capital_labels", "repeated_labels")
     )
     found = {}
@@ -136,7 +136,7 @@ def test_second_segments_follow_or_stand_apart_and_are_balanced(made, documents,
 
 def test_labels_of_tokens_are_those_of_the_text(made, documents, tokenizer):
     """Recomputed from the words as they were written, and from the pieces of all paragraphs of the document."""
-    columns = dynamic_columns(made, open_words(made), (), ("capital_labels", "repeated_labels", "sentence_start"))
+    columns = segment_columns(made, open_words(made), (), ("capital_labels", "repeated_labels", "sentence_start"))
     capitals, sentences = [], []
     for text in documents:
         for sentence in text:

@@ -6,13 +6,13 @@ import pathlib
 
 import pytest
 
+from data_pipelines import layout
 from data_pipelines.features import GLOSSARY, Feature, Features
 from data_pipelines.finetuning.listing import TASKS, task_class
 from data_pipelines.finetuning.task import Settings
-from data_pipelines.packings import PACKINGS
-from data_pipelines.pretraining.layouts import dynamic_features
-from data_pipelines.pretraining.stages.tokenize import MARKS
-from data_pipelines.records.google_layout import static_features
+from data_pipelines.layout import Static
+from data_pipelines.pretraining.settings import Settings as RecordSettings
+from data_pipelines.records.formats import static_features
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
 
@@ -68,10 +68,12 @@ def test_features_are_called_by_names_of_the_glossary(path):
     assert set(keys_of(path)) <= set(GLOSSARY)
 
 
-@pytest.mark.parametrize("packing", PACKINGS)
-def test_records_hold_features_of_the_glossary(packing):
-    assert not undeclared(dynamic_features(packing, MARKS)), packing
-    assert not undeclared(static_features(16, 4, packing))
+@pytest.mark.parametrize("name", layout.names())
+def test_records_hold_features_of_the_glossary(name):
+    settings = RecordSettings(input_file="", vocab_file="", packing=name, phrase_lexicon="p", entity_lexicon="e")
+    found = layout.find(name).features(settings)
+    assert not undeclared({n: f for n, f in found.items() if not f.meaning}), name  # others explain themselves
+    assert not undeclared(static_features(16, 4, Static(marks_words=True)))
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -106,10 +108,8 @@ def test_features_fit_where_known_lengths_agree():
 
 def test_light_lists_name_what_the_heavy_modules_hold():
     from data_pipelines.inspect import objectives, showcase
-    from data_pipelines.pretraining.stages import packing
     from data_pipelines.text import kinds, tokenizer_settings
 
-    assert all(callable(getattr(packing, name)) for name in PACKINGS)
     assert all(callable(getattr(showcase, name)) for name in objectives.OBJECTIVES)
     assert set(objectives.OBJECTIVES.values()) == set(showcase.SHOW)
     assert tuple(kinds.KINDS) == tuple(tokenizer_settings.OPTIONS_OF)
