@@ -13,7 +13,7 @@ setup(
     license="Apache-2.0",
     packages=find_packages(include=["xmodels*", "data_pipelines*", "launch*"]),
     package_data={
-        "xmodels": ["py.typed"],
+        "xmodels": ["py.typed", "*.pyi"],
         "data_pipelines": ["py.typed"],
         "launch": ["py.typed"],
         "xmodels.serving": ["page/*"],

@@ -1,10 +1,7 @@
 """Language models: pretrain, fine-tune, compare and ship them. `xmodels.VERB(...)` is `xmodels VERB ...` of the command line."""
 
 import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from xmodels.api import load as load
+from typing import Any
 
 
 def __getattr__(name: str) -> Any:
