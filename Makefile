@@ -89,7 +89,7 @@ fuzz: $(STAMP)-test  ## Runs all verbs on damaged files and odd flags for MINUTE
 	  $(if $(ONLY),--only="$(ONLY)") $(if $(REPORT),--report=$(REPORT))
 
 # The rooms whose types others build on; settings stand in pyproject.toml.
-TYPED = xmodels/__init__.pyi xmodels/api.py xmodels/interfaces xmodels/training data_pipelines/layouts
+TYPED = xmodels/__init__.pyi xmodels/api.py xmodels/interfaces xmodels/training data_pipelines/layout.py data_pipelines/layouts
 
 lint: $(STAMP)-test audit  ## Checks style, formatting and types, and asks for known vulnerabilities of what is locked
 	@$(BIN)/ruff check .

@@ -170,11 +170,13 @@ def summaries() -> dict[str, str]:
 
 
 def _files() -> dict[str, str]:
-    folders = importlib.util.find_spec(PACKAGE).submodule_search_locations
-    found = pkgutil.iter_modules(folders)
-    return {module.name: os.path.join(module.module_finder.path, f"{module.name}.py") for module in found}
+    spec = importlib.util.find_spec(PACKAGE)
+    folders = (spec and spec.submodule_search_locations) or ()
+    found = ((folder, module.name) for folder in folders for module in pkgutil.iter_modules([folder]))
+    return {name: os.path.join(folder, f"{name}.py") for folder, name in found}
 
 
 def _summary(path: str) -> str:
     with open(path, encoding="utf-8") as file:
-        return " ".join(ast.get_docstring(ast.parse(file.read())).partition("\n\n")[0].split())
+        text = ast.get_docstring(ast.parse(file.read())) or ""
+    return " ".join(text.partition("\n\n")[0].split())
