@@ -191,9 +191,9 @@ def prepared(run: str, folder: str, scored: str | None = None):
         scored: what is evaluated, of several; the first one by default.
     """
     from xmodels import systems
-    from xmodels.jobs.pretrain import run as job
     from xmodels.jobs.pretrain.evaluation import evaluated_on
     from xmodels.jobs.pretrain.options import Options
+    from xmodels.jobs.pretrain.plan import plan
     from xmodels.training.devices import distribution
 
     with open(os.path.join(run, "config.json"), encoding="utf-8") as file:
@@ -201,7 +201,7 @@ def prepared(run: str, folder: str, scored: str | None = None):
     known = {field.name for field in dataclasses.fields(Options)}
     flags = {name: value for name, value in stored["flags"].items() if name in known}
     options = Options(**flags | {"model_dir": folder, "distribution_strategy": "one_device"})
-    made = job._prepare(options, systems.load(options.system), distribution.choose("one_device"))
+    made = plan(options, systems.load(options.system), distribution.choose("one_device"))
     if (then := stored["settings"]["max_predictions_per_seq"]) != (now := made.records.num_predictions):
         raise SystemExit(
             f"{run}: up to {then} tokens of a row were masked, now {now}. Make the page in another --work_dir."

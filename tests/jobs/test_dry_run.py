@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from data_pipelines.records.manifest import Manifest
 from tests.helpers.invocation import invoke
-from xmodels.jobs import dry_run
-from xmodels.jobs.pretrain.run import Options
+from xmodels.jobs import numbers
+from xmodels.jobs.pretrain.options import Options
 from xmodels.training.watching.memory_estimate import kept
 
 SAMPLES = pathlib.Path(__file__).parents[2] / "samples/zh"
@@ -67,7 +67,7 @@ def test_fine_tuning_is_shown_too(pretraining, tmp_path, capsys):
 
 def test_origins_put_flags_first_and_leave_out_what_nobody_set():
     options = Options(system="bert", model_dir="run", learning_rate=0.5)
-    rows = dry_run.origins(options, {"learning_rate": (0.1, "recipe"), "optimizer": ("lamb", "recipe")})
+    rows = numbers.origins(options, {"learning_rate": (0.1, "recipe"), "optimizer": ("lamb", "recipe")})
     assert rows[:4] == [
         ("system", "bert", "flag"), ("learning_rate", 0.5, "flag"), ("model_dir", "run", "flag"),
         ("optimizer", "lamb", "recipe"),

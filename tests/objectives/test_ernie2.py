@@ -26,7 +26,8 @@ from data_pipelines.pretraining.stages.tokenize import tokenize
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.kinds import open_tokenizer
 from tests.helpers.invocation import invoke
-from xmodels.jobs.pretrain.run import Options, pretrain, task_streams
+from xmodels.jobs.pretrain import task_streams
+from xmodels.jobs.pretrain.run import Options, pretrain
 from xmodels.jobs.pretrain.task_schedule import TaskSchedule, continual, joint, make_schedule, sequential
 from xmodels.models.backbone import named_weights
 from xmodels.models.bert import Bert, BertConfig

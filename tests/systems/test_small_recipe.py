@@ -18,7 +18,8 @@ from xmodels.jobs.pretrain import batches as pretraining_batches
 from xmodels.jobs.pretrain import network as pretraining_network
 from xmodels.jobs.pretrain import records as pretraining_records
 from xmodels.jobs.pretrain import run as pretrain
-from xmodels.jobs.pretrain.run import Options
+from xmodels.jobs.pretrain.options import Options
+from xmodels.jobs.pretrain.plan import STRUCTURAL, plan
 from xmodels.jobs.tpu_preflight.step import stand_in
 from xmodels.models.backbone import named_weights
 from xmodels.runs import changed_flags
@@ -312,9 +313,9 @@ def test_a_run_is_not_resumed_with_another_share_of_masks(flags, settings):
     run = {"records": {"masked_lm_prob": 0.15}}
     began, now = run | {"flags": flags, "settings": settings}, run | {"flags": flags, "settings": {"masking_rate": 0.4}}
     with pytest.raises(UsageError, match=r"begun with other settings \(masking_rate: 0.\d+ then, 0.4 now\)"):
-        changed_flags.compare("run", began, now, pretrain.STRUCTURAL)
+        changed_flags.compare("run", began, now, STRUCTURAL)
     same = run | {"flags": flags, "settings": {"masking_rate": settings.get("masking_rate", 0.15)}}
-    assert changed_flags.compare("run", began, same, pretrain.STRUCTURAL) == {}
+    assert changed_flags.compare("run", began, same, STRUCTURAL) == {}
 
 
 @pytest.mark.parametrize("system", ["bert", "roberta", "ernie"])
@@ -329,7 +330,7 @@ def test_networks_that_learn_from_other_masks_are_scored_by_the_same(system, rec
             train_batch_size=8,
             **changes,
         )
-        made = pretrain._prepare(options, systems.load(system), distribution.choose("one_device"))
+        made = plan(options, systems.load(system), distribution.choose("one_device"))
         whole, scored = made.batches, next(iter(made.scored().values()))
         return (list(each.once(8)) for each in (whole, scored))
 

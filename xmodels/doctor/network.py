@@ -110,13 +110,15 @@ def model_of(case: Case) -> type:
 def run(case: Case) -> str | None:
     """Whether the run folder is free, or holds this run."""
     from xmodels.jobs.finetune import run as finetune
-    from xmodels.jobs.pretrain import run as pretrain
+    from xmodels.jobs.pretrain import plan as pretrain
 
     if not case.flags.model_dir or case.config is None:
         return None
     if case.job == PRETRAIN:
         options = _options(pretrain.Options, case)
-        claim = pretrain.existing_run(options, model_of(case), case.config, case.source, case.recipe, case.records)
+        claim = pretrain.identity_of(
+            options, model_of(case), case.config, case.source, case.recipe, case.records
+        ).existing()
     elif case.labels is not None:
         options = _options(finetune.Options, case)
         claim = finetune.existing_run(options, case.loaded, case.labels, case.num_rows, case.tokenizer)

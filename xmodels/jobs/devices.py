@@ -1,7 +1,7 @@
 """The devices that a training command asks for, and what its processes share when it begins."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import keras
 import tensorflow as tf
@@ -10,9 +10,6 @@ from data_pipelines.lock import locked
 from xmodels.training.devices import allocator, distribution
 from xmodels.training.devices.tpu import Tpu
 from xmodels.training.devices.workers import Workers
-from xmodels.training.states import checkpoints
-from xmodels.training.states.checkpoints import State
-from xmodels.training.step.learner import Learner
 
 PATHS = ("model_dir", "data_dir", "input_file", "train_file", "init_checkpoint")
 
@@ -44,23 +41,3 @@ def at_work(options, workers: Workers) -> Iterator[None]:
             yield
     finally:
         keras.config.set_dtype_policy(precision)
-
-
-def start(
-    workers: Workers, learner: Learner, begin: Callable[[], tuple[State, dict | None]]
-) -> tuple[State, dict | None]:
-    """Begins or resumes a run: the chief looks into the run folder, and all others get what it has.
-
-    Args:
-        begin: claims the run folder and puts the learner where the run stands; gives the state, and the results of a run
-            that is finished already.
-    """
-
-    def of_chief():
-        state, results = begin()
-        return state.to_json(), results
-
-    state, results = workers.from_chief(of_chief)
-    if results is None:
-        workers.share(checkpoints.variables(learner))
-    return State.from_json(state), results

@@ -1,13 +1,12 @@
 """What would be trained: the configuration and where it comes from, sizes, costs, and the first batch. Writes nothing."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import keras
 import psutil
 
 from data_pipelines.batches.dataset import Batches
-from data_pipelines.options.declaration import options_of
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.models.backbone import named_weights
 from xmodels.runs.samples import COUNT, classes_of, examples
@@ -19,18 +18,17 @@ from xmodels.training.watching.samples import as_text
 
 
 def show(
-    options, settings: Mapping[str, tuple[object, str]], learner, batches: Batches, tokenizer: Tokenizer,
+    numbers: Sequence[tuple[str, object, str]], learner, batches: Batches, tokenizer: Tokenizer,
     num_steps: int, labels: list[str] | None = None,
 ) -> None:  # fmt: skip
     """Prints all of it.
 
     Args:
-        options: the dataclass of the flags.
-        settings: {name of a flag: (value that holds, where it comes from)} of those that were not given.
+        numbers: (name, value, where it comes from) of all that is set, as `numbers.origins` gives them.
         labels: names of the labels, where the examples have one each.
     """
     print_status("\nConfiguration")
-    _table(origins(options, settings))
+    _table(numbers)
     print_status("\nNetwork")
     _table([(name, f"{getattr(learner.backbone.config, name)}", "") for name in learner.backbone.config.to_json()])
     print_status("\nParameters")
@@ -53,18 +51,6 @@ def _table(rows) -> None:
     first, second = (max(len(row[i]) for row in rows) for i in (0, 1))
     for name, value, note in rows:
         print_status(f"  {name:{first}}  {value:{min(second, 40)}}  {note}".rstrip())
-
-
-def origins(options, settings: Mapping[str, tuple[object, str]]) -> list[tuple[str, object, str]]:
-    """(name, value, where it comes from) of all that is set: flags first, then what fills them in, then defaults."""
-    fields = {each.name: each.default for each in options_of(type(options))}
-    values = {name: getattr(options, name) for name in fields if name != "dry_run"}
-    given = {name: value for name, value in values.items() if value is not None and value != fields[name]}
-    filled = {name: pair for name, pair in settings.items() if values.get(name) is None}
-    rows = [(name, value, "flag") for name, value in given.items()]
-    rows += [(name, value, origin) for name, (value, origin) in filled.items() if value is not None]
-    rest = [name for name, value in values.items() if value is not None and name not in given and name not in filled]
-    return rows + [(name, values[name], "default") for name in rest]
 
 
 def parameters(learner) -> dict[str, int]:
@@ -118,14 +104,3 @@ def _large(number: float) -> str:
 
 def _gib(size: int) -> str:
     return f"{size / 2**30:.2f} GiB"
-
-
-def from_recipe(settings: Mapping[str, object], options, origin: str) -> dict[str, tuple[object, str]]:
-    """Where the numbers of a pretraining come from that no flag gives: the records, or the system's recipe."""
-    of = {"max_seq_length": "records"} | dict.fromkeys(
-        ("max_predictions_per_seq", "masking_rate"), f"records or {origin}"
-    )
-    found = {name: (value, of.get(name, origin)) for name, value in settings.items()}
-    if options.num_train_steps is not None:
-        found["num_warmup_steps"] = (settings["num_warmup_steps"], f"{origin}: its share of the steps")
-    return found

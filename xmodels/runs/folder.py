@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import uuid
+from collections.abc import Mapping, Sequence
 
 import keras
 import tensorflow as tf
@@ -14,7 +15,7 @@ import tensorflow as tf
 from data_pipelines import checksums
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.escaping import for_markdown
-from data_pipelines.files import is_temporary, remove_own, temporary_name, write_json
+from data_pipelines.files import is_temporary, remove_own, temporary_name, whole_file, write_json
 from data_pipelines.lock import LOCK
 from data_pipelines.records.manifest import MANIFEST
 from data_pipelines.schema import Count, Place, convert
@@ -154,7 +155,7 @@ def claim(folder: str, job: dict, flags: dict, settings: dict, structural: tuple
     write_json(
         os.path.join(folder, CONFIG), {**job, "run_id": found.run_id, "flags": flags, "settings": settings, **more}
     )
-    with open(os.path.join(folder, "flags.txt"), "w", encoding="utf-8") as file:
+    with whole_file(os.path.join(folder, "flags.txt"), "w") as file:
         file.writelines(f"--{name}={value}\n" for name, value in flags.items() if value is not None)
     write_json(os.path.join(folder, "environment.json"), environment())
     return found
@@ -213,7 +214,7 @@ def environment() -> dict:
 def write_data(folder: str, tokenizer: Tokenizer, manifest_folder: str | None) -> None:
     """Copies what the run needs to know of its data: vocabulary, tokenizer settings, manifest; with their checksums."""
     for name, contents in tokenizer.files().items():
-        with open(os.path.join(folder, name), "wb") as file:
+        with whole_file(os.path.join(folder, name)) as file:
             file.write(contents)
     write_json(os.path.join(folder, TOKENIZER), tokenizer.describe())
     checksums.record(folder, [*tokenizer.files(), TOKENIZER])
@@ -239,21 +240,31 @@ def write_backbone(folder: str, backbone, objective, tokenizer: Tokenizer, syste
     return path
 
 
-def write_model_card(folder: str, title: str, facts: dict[str, str], results: dict[str, float]) -> None:
-    """Writes model_card.md: what this model is, how it was made, what it scored."""
-    facts = facts | _changes(folder)
+def write_model_card(
+    folder: str, title: str, facts: Mapping[str, str], results: Mapping[str, float],
+    numbers: Sequence[tuple[str, object, str]] = (),
+) -> None:  # fmt: skip
+    """Writes model_card.md: what this model is, how it was made, what it scored.
+
+    Args:
+        numbers: (name, value, where it comes from) of all that was set.
+    """
+    facts = {**facts, **_changes(folder)}
     lines = [f"# {for_markdown(title)}", "", "| | |", "| --- | --- |"]
     lines += [f"| {for_markdown(name)} | {for_markdown(str(value))} |" for name, value in facts.items()]
     if results:
         lines += ["", "## Results", "", "| measure | value |", "| --- | --- |"]
         lines += [f"| {for_markdown(name)} | {value:.4f} |" for name, value in results.items()]
+    if numbers:
+        lines += ["", "## Numbers", "", "| name | value | from |", "| --- | --- | --- |"]
+        lines += [f"| {' | '.join(for_markdown(str(each)) for each in row)} |" for row in numbers]
     lines += [
         "",
         "The exact flags stand in `flags.txt`, versions and devices in `environment.json`, the course of training in",
         "`log.jsonl` and `tensorboard/`. The model repeats the biases of its training text; measure it on your own data",
         "before you rely on it.",
     ]
-    with open(os.path.join(folder, "model_card.md"), "w", encoding="utf-8") as file:
+    with whole_file(os.path.join(folder, "model_card.md"), "w") as file:
         file.write("\n".join(lines) + "\n")
 
 

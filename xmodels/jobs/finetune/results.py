@@ -4,15 +4,14 @@ from xmodels.conversion import convert
 from xmodels.jobs.finetune.errors import write_errors
 from xmodels.jobs.finetune.plan import Job
 from xmodels.models.folder import assign
-from xmodels.runs import folder as run_folder
-from xmodels.runs.report import write_report
+from xmodels.runs.training import Outcome
 from xmodels.training.loop import Loop
 from xmodels.training.states import checkpoints
 from xmodels.training.watching.progress import print_status
 
 
-def finish(job: Job, loop: Loop, state: checkpoints.State) -> dict[str, float]:
-    """Scores the weights that are handed over, and writes the results, the model card and the report.
+def hand_over(job: Job, loop: Loop, state: checkpoints.State) -> Outcome:
+    """Scores the weights that are handed over, and returns what the results and the model card say.
 
     The loop has scored them on the evaluation file already, unless it did so before it was interrupted.
     """
@@ -44,12 +43,8 @@ def finish(job: Job, loop: Loop, state: checkpoints.State) -> dict[str, float]:
         "kept": kept,
         "weights": averaged or "as trained",
     }
-    run_folder.write_model_card(options.model_dir, job.task.title, facts, results)
-    run_folder.write_results(options.model_dir, job.num_steps, kept_step, results, state.step)
     write_errors(job)
-    print_status(f"Report: {write_report(options.model_dir)}")
-    print_status(f"Fine-tuned network: {options.model_dir}/backbone")
-    return results
+    return Outcome(job.task.title, facts, results, kept_step, f"Fine-tuned network: {options.model_dir}/backbone")
 
 
 def _kept(job: Job, state: checkpoints.State) -> tuple[int, str]:

@@ -1,6 +1,7 @@
 """Fine-tunes a pretrained network on a labelled table; resumes where it was interrupted."""
 
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Mapping
@@ -8,20 +9,21 @@ from collections.abc import Mapping
 from data_pipelines.errors import UsageError
 from data_pipelines.options.declaration import structural
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.jobs import devices, dry_run
+from xmodels.jobs import devices, dry_run, numbers
 from xmodels.jobs.finetune.options import Options
 from xmodels.jobs.finetune.plan import Job, num_steps_of, plan
 from xmodels.jobs.finetune.rates import optimization_of, print_rates
-from xmodels.jobs.finetune.results import finish
+from xmodels.jobs.finetune.results import hand_over
 from xmodels.jobs.finetune.start import reader_of
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
 from xmodels.runs.samples import first_batch, sampler
+from xmodels.runs.training import Identity, Training, run
 from xmodels.tasks.base.run import write_task
 from xmodels.training.devices.workers import Workers
-from xmodels.training.loop import Loop
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.states import checkpoints
+from xmodels.training.states.checkpoints import State
 from xmodels.training.watching.progress import print_status
 from xmodels.training.watching.watching import Watch, watch
 
@@ -65,32 +67,22 @@ def _finetune(options: Options, strategy, workers: Workers, leads: bool = False)
     if job.options.dry_run:
         show(job)
         return {}
-    state, results = devices.start(workers, job.learner, lambda: _start(job))
-    if results is not None and leads:
-        print_status(f"{options.model_dir}: finished already.")
-        return results
-    if results is not None:
-        run_folder.print_finished(options.model_dir, "--num_train_epochs")
-        return results
-    if workers.is_chief:
-        run_folder.write_data(options.model_dir, job.tokenizer, None)
-        chosen = job.evaluation.tuned if state.best_step is not None else ()  # with the weights in `backbone`
-        write_task(options.model_dir, job.task, job.data.num_texts, options.max_seq_length, chosen)
-    announce(job)
-    watcher = watched(job, workers) if workers.is_chief else Watch()
-    loop = training_loop(job, workers, watcher)
-    state = loop.run(state)
-    return finish(job, loop, state) if workers.is_chief else {}
+    return run(training_of(job, workers, leads), workers)
 
 
 def show(job: Job) -> None:
     """Prints what would be trained."""
+    dry_run.show(numbers_of(job), job.learner, job.batches, job.tokenizer, job.num_steps, job.data.labels)
+
+
+def numbers_of(job: Job) -> list[tuple[str, object, str]]:
+    """Returns (name, value, where it comes from) of all that is set."""
     options = job.options
     defaults = [name for name in vars(job.given) if getattr(job.given, name) != getattr(options, name)]
     settings = _settings(job.optimization, job.tokenizer)
     filled = {name: (value, ORIGINS.get(name, options.optimizer)) for name, value in settings.items()}
     filled |= {name: (getattr(options, name), f"{job.loaded.model}, fine-tuned") for name in defaults}
-    dry_run.show(job.given, filled, job.learner, job.batches, job.tokenizer, job.num_steps, job.data.labels)
+    return numbers.origins(job.given, filled)
 
 
 def announce(job: Job) -> None:
@@ -104,40 +96,45 @@ def announce(job: Job) -> None:
     print_rates(job.optimization, job.learner.backbone)
 
 
-def watched(job: Job, workers: Workers) -> Watch:
-    """What is written for people while the network learns, with predictions of some examples."""
+def training_of(job: Job, workers: Workers, leads: bool) -> Training:
+    """Returns the training of a job. Where there is an evaluation set, it hands over the weights of the best epoch on the way.
+
+    Args:
+        leads: whether another fine-tuning follows.
+    """
+    options = job.options
+
+    def watching(state: State) -> Watch:
+        run_folder.write_data(options.model_dir, job.tokenizer, None)
+        chosen = job.evaluation.tuned if state.best_step is not None else ()  # with the weights in `backbone`
+        write_task(options.model_dir, job.task, job.data.num_texts, options.max_seq_length, chosen)
+        return watch_of(job, workers.folder(options.model_dir))
+
+    return Training(
+        _identity(job.flags, job.loaded, job.data.labels, job.optimization, job.tokenizer, job.data.source.sha256, job.data.identity),
+        job.learner, options, job.num_steps, None if leads else "--num_train_epochs",
+        prepare_start=lambda: lambda: State(0, options.seed),
+        restore=lambda path: checkpoints.restore(path, job.learner),
+        watch=watching,
+        hand_over=functools.partial(hand_over, job),
+        loop={
+            "evaluate": (lambda: job.means("evaluation")) if "evaluation" in job.data.evaluation_sets else None,
+            "evaluate_every": options.eval_every or job.steps_per_epoch, "select": lambda means: means[job.decisive],
+            "on_best": job.hand_over, "patience": options.early_stopping_patience or 0,
+        },
+        announce=functools.partial(announce, job),
+        numbers=numbers_of(job),
+    )  # fmt: skip
+
+
+def watch_of(job: Job, folder: str) -> Watch:
+    """Returns what looks at the run on the way, with predictions of some examples."""
     options, batches = job.options, job.batches
     examples = dataclasses.replace(batches, source=job.data.evaluation_sets.get("evaluation", batches.source))
     return watch(
-        job.learner, batches.zeros(), workers.folder(options.model_dir), options.log_norms_steps, options.profile_steps,
+        job.learner, batches.zeros(), folder, options.log_norms_steps, options.profile_steps,
         sampler(job.learner, lambda: first_batch(examples), job.tokenizer, job.data.labels),
     )  # fmt: skip
-
-
-def training_loop(job: Job, workers: Workers, watcher: Watch) -> Loop:
-    """Trains to the last step; on the way it hands over the weights of the best epoch, where there is an evaluation set."""
-    options = job.options
-    return Loop(
-        job.learner, workers.folder(options.model_dir), job.num_steps, options.seed,
-        save_every=options.save_checkpoints_steps, log_every=options.log_steps,
-        evaluate_every=options.eval_every or job.steps_per_epoch,
-        evaluate=(lambda: job.means("evaluation")) if "evaluation" in job.data.evaluation_sets else None,
-        select=lambda means: means[job.decisive], on_best=job.hand_over, patience=options.early_stopping_patience or 0, watch=watcher,
-        keep=options.keep_checkpoint_max, max_skipped=options.max_skipped_steps,
-    )  # fmt: skip
-
-
-def _start(job: Job):
-    """Claims the run folder. Gives the state from which training goes on, and the results of a finished run, or None."""
-    data = job.data
-    claim = run_folder.claim(
-        *_run(job.flags, job.loaded, data.labels, job.optimization, job.tokenizer, data.source.sha256, data.identity)
-    )  # fmt: skip
-    if not claim.state or claim.results is not None:
-        return checkpoints.State(0, job.options.seed, run_id=claim.run_id), claim.results
-    state = checkpoints.restore(claim.state, job.learner)
-    print_status(f"Resumed from {claim.state}: step {state.step} of {job.num_steps}.")
-    return dataclasses.replace(state, run_id=claim.run_id), None
 
 
 def _most_per_epoch(options: Options, num_rows: int) -> float:
@@ -150,20 +147,20 @@ def existing_run(options: Options, loaded, labels: list[str], num_rows: int, tok
     """What --model_dir holds of the run that these make; raises where it holds another one. Changes nothing."""
     per_epoch, phase = _most_per_epoch(options, num_rows), reader_of(options).of_this_phase(options)
     optimization = optimization_of(phase, num_steps_of(phase, per_epoch), per_epoch)
-    return run_folder.existing(*_run(options, loaded, labels, optimization, tokenizer))
+    return _identity(options, loaded, labels, optimization, tokenizer).existing()
 
 
-def _run(
+def _identity(
     options: Options, loaded, labels: list[str], optimization: Optimization, tokenizer: Tokenizer,
     data_sha256: str | None = None, identity: Mapping | None = None,
-) -> tuple:  # fmt: skip
-    """The arguments of `run_folder.claim`; without `data_sha256` the training data are not compared."""
+) -> Identity:  # fmt: skip
+    """Returns which run this is; without `data_sha256` the training data are not compared."""
     job = {"job": "finetune", "model": loaded.model, "config": loaded.config.to_json(), "labels": labels}
     job |= {"system": loaded.system} if loaded.system else {}
     job |= {"training_data_sha256": data_sha256} if data_sha256 else {}  # whatever the file is called
     job |= identity or {}
     settings = _settings(optimization, tokenizer)
-    return options.model_dir, job, dataclasses.asdict(options), settings, STRUCTURAL, options.resume
+    return Identity(options.model_dir, job, dataclasses.asdict(options), settings, STRUCTURAL, options.resume)
 
 
 def _settings(optimization: Optimization, tokenizer: Tokenizer) -> dict:

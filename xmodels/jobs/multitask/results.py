@@ -10,6 +10,7 @@ from xmodels.jobs.multitask.job import Job, Member
 from xmodels.models.folder import assign, read_json
 from xmodels.runs import folder as run_folder
 from xmodels.runs.report import PICTURES, write_report
+from xmodels.runs.training import Outcome
 from xmodels.tasks.base.run import JOINT_FILE, choose_settings, read_task, write_task
 from xmodels.training.loop import Loop
 from xmodels.training.states import checkpoints
@@ -18,8 +19,8 @@ from xmodels.training.watching.progress import print_status
 SETS = ("evaluation", "test")  # of which answers are drawn, the first that there is
 
 
-def finish(job: Job, loop: Loop, state: checkpoints.State) -> dict[str, float]:
-    """Scores the weights that are handed over, and writes the folders of the tasks, the results, the model card and the report."""
+def hand_over(job: Job, loop: Loop, state: checkpoints.State) -> Outcome:
+    """Scores the weights that are handed over, and writes the folders of the tasks; returns what results and model card say."""
     folder, learner = job.options.model_dir, job.learner
     averaged = learner.settle()
     if job.evaluated:
@@ -41,11 +42,9 @@ def finish(job: Job, loop: Loop, state: checkpoints.State) -> dict[str, float]:
     for name, value in results.items():
         print_status(f"{name}: {value:.4f}")
     tasks = {"tasks": ", ".join(f"{name} ({each.options.task})" for name, each in job.members.items())}
-    run_folder.write_model_card(folder, "Network that has learnt several tasks", tasks | facts, results)
-    run_folder.write_results(folder, job.num_steps, step, results, state.step)
-    print_status(f"Report: {write_report(folder)}")
-    print_status(f"Each task is a run of its own: {', '.join(os.path.join(folder, name) for name in job.members)}")
-    return results
+    runs = ", ".join(os.path.join(folder, name) for name in job.members)
+    closing = f"Each task is a run of its own: {runs}"
+    return Outcome("Network that has learnt several tasks", tasks | facts, results, step, closing)
 
 
 def scores_of(member: Member, settings: dict) -> dict[str, float]:

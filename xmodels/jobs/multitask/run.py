@@ -1,21 +1,23 @@
 """Fine-tunes one network on several tasks together, with a head for each (Liu et al., 2019, arXiv 1901.11504)."""
 
 import dataclasses
+import functools
 
 from data_pipelines.errors import UsageError
 from data_pipelines.options.declaration import structural
-from xmodels.jobs import devices, dry_run
+from xmodels.jobs import devices, dry_run, numbers
 from xmodels.jobs.finetune import options as finetune
 from xmodels.jobs.finetune.rates import print_rates
 from xmodels.jobs.multitask.job import MEAN_SCORE, Job, plan
 from xmodels.jobs.multitask.options import Options
-from xmodels.jobs.multitask.results import finish
+from xmodels.jobs.multitask.results import hand_over
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
 from xmodels.runs.samples import first_batch, joined, sampler
+from xmodels.runs.training import Identity, Training, run
 from xmodels.training.devices.workers import Workers
-from xmodels.training.loop import Loop
 from xmodels.training.states import checkpoints
+from xmodels.training.states.checkpoints import State
 from xmodels.training.watching.progress import print_status
 from xmodels.training.watching.watching import Watch, watch
 
@@ -44,22 +46,20 @@ def _multitask(options: Options, strategy, workers: Workers) -> dict[str, float]
     if options.dry_run:
         show(job)
         return {}
-    state, results = devices.start(workers, job.learner, lambda: _start(job))
-    if results is not None:
-        run_folder.print_finished(options.model_dir, "--num_train_epochs")
-        return results
-    run_folder.write_data(options.model_dir, job.tokenizer, None)
-    announce(job)
-    loop = training_loop(job, watched(job))
-    return finish(job, loop, loop.run(state))
+    return run(training_of(job), workers)
 
 
 def show(job: Job) -> None:
     """Prints what would be trained; cost and examples are those of the first task."""
     announce(job)
     first = next(iter(job.members.values()))
+    dry_run.show(numbers_of(job), job.learner, first.batches, job.tokenizer, job.num_steps, first.data.labels)
+
+
+def numbers_of(job: Job) -> list[tuple[str, object, str]]:
+    """Returns (name, value, where it comes from) of all that is set."""
     filled = {name: (value, job.options.optimizer) for name, value in _settings(job).items()}
-    dry_run.show(job.options, filled, job.learner, first.batches, job.tokenizer, job.num_steps, first.data.labels)
+    return numbers.origins(job.options, filled)
 
 
 def announce(job: Job) -> None:
@@ -79,8 +79,32 @@ def _steps(job: Job, name: str) -> int:
     return job.schedule.stages[0][name] if "mixture" in job.epochs else job.members[name].batches_per_epoch
 
 
-def watched(job: Job) -> Watch:
-    """What is written for people while the network learns, with predictions of some examples of each task."""
+def training_of(job: Job) -> Training:
+    """Returns the training of a job. Where there are evaluation sets, it hands over the weights of the best epoch on the way."""
+    options = job.options
+
+    def watching(state: State) -> Watch:
+        run_folder.write_data(options.model_dir, job.tokenizer, None)
+        return watch_of(job)
+
+    return Training(
+        identity_of(job), job.learner, options, job.num_steps, "--num_train_epochs",
+        prepare_start=lambda: lambda: State(0, options.seed),
+        restore=lambda path: checkpoints.restore(path, job.learner),
+        watch=watching,
+        hand_over=functools.partial(hand_over, job),
+        loop={
+            "evaluate": job.evaluate if job.evaluated else None, "evaluate_every": job.per_epoch,
+            "select": lambda means: means[MEAN_SCORE], "on_best": job.hand_over,
+            "patience": options.early_stopping_patience or 0,
+        },
+        announce=functools.partial(announce, job),
+        numbers=numbers_of(job),
+    )  # fmt: skip
+
+
+def watch_of(job: Job) -> Watch:
+    """Returns what looks at the run on the way, with predictions of some examples of each task."""
     options, samples = job.options, {}
     for name, each in job.members.items():
         source = each.data.evaluation_sets.get("evaluation", each.data.source)
@@ -94,36 +118,19 @@ def watched(job: Job) -> Watch:
     )  # fmt: skip
 
 
-def training_loop(job: Job, watcher: Watch) -> Loop:
-    """Trains to the last step; on the way it hands over the weights of the best epoch, where there are evaluation sets."""
-    options = job.options
-    return Loop(
-        job.learner, options.model_dir, job.num_steps, options.seed,
-        save_every=options.save_checkpoints_steps, log_every=options.log_steps, evaluate_every=job.per_epoch,
-        evaluate=job.evaluate if job.evaluated else None, select=lambda means: means[MEAN_SCORE], on_best=job.hand_over,
-        patience=options.early_stopping_patience or 0, watch=watcher, keep=options.keep_checkpoint_max,
-        max_skipped=options.max_skipped_steps,
-    )  # fmt: skip
-
-
-def _start(job: Job):
-    """Claims the run folder. Gives the state from which training goes on, and the results of a finished run, or None."""
+def identity_of(job: Job) -> Identity:
+    """Returns which run this is."""
     options, loaded = job.options, job.loaded
     identity = {"job": "multitask", "model": loaded.model, "config": loaded.config.to_json()}
     identity |= {"system": loaded.system} if loaded.system else {}
-    identity["tasks"] = {name: identity_of(each) for name, each in job.members.items()}
+    identity["tasks"] = {name: identity_of_member(each) for name, each in job.members.items()}
     identity["epochs"] = job.epochs
-    claim = run_folder.claim(
+    return Identity(
         options.model_dir, identity, dataclasses.asdict(options), _settings(job), STRUCTURAL, options.resume
     )
-    if not claim.state or claim.results is not None:
-        return checkpoints.State(0, options.seed, run_id=claim.run_id), claim.results
-    state = checkpoints.restore(claim.state, job.learner)
-    print_status(f"Resumed from {claim.state}: step {state.step} of {job.num_steps}.")
-    return dataclasses.replace(state, run_id=claim.run_id), None
 
 
-def identity_of(member) -> dict:
+def identity_of_member(member) -> dict:
     """What must be equal of a task when a run is resumed."""
     values = {name: getattr(member.options, name) for name in (*OF_A_TASK, "train_batch_size")}
     own = {name: value for name, value in values.items() if name not in STRUCTURAL and value is not None}
