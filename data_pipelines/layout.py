@@ -108,6 +108,7 @@ class Layout(RecordFormat):
         num_segments: how many segments of tokens an example may have; 0 where examples are something else.
         token_labels: features with a number for each token that examples carry beside starts of words.
         static: how Google's layout holds the examples; None where it does not fit.
+        numbers: the dataclass of the numbers of the layout, which `--set` gives; its docstring says what they mean. None without any.
         read_as: the `--input_format` that the layout needs, if any.
         joining: language -> what becomes of cleaned elements of a document that are not sentences in a row; None where they are.
         flags: the flags that only this layout reads, each with the value that holds where it is not given.
@@ -129,6 +130,7 @@ class Layout(RecordFormat):
     num_segments: int = 0
     token_labels: tuple[str, ...] = ()
     static: Static | None = None
+    numbers: type | None = None
     read_as: str | None = None
     joining: Callable[[str], Callable[[list[str]], list[str]]] | None = None
     flags: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from data_pipelines import schema, strict_json
 from data_pipelines.corpora.files import expand
@@ -164,6 +164,8 @@ class Job:
 
     There is no decision between two rounds, as there is where duplicates are removed.
     """
+
+    merges: ClassVar[bool] = False  # no shard waits for what other parts give
 
     settings: Settings
     task: Task

@@ -34,6 +34,7 @@ class RecordOptions(InputOptions):
     phrase_lexicon: str = option("", "Files of phrases, one a line, optionally with a tab and their frequency. Writes the feature phrase_start, for masking whole phrases: the longest match is one unit; elsewhere each word is one.")  # fmt: skip
     entity_lexicon: str = option("", "Files of entities, in the same form. Writes the feature entity_start: the longest match is one unit; elsewhere each Chinese character and each English word is one.")  # fmt: skip
     packing: str = option("segment_pair", f"How documents become examples. {_layouts()}", section="Examples", choices=layout.names())  # fmt: skip
+    set: str | None = option(None, "NAME=VALUE: a number of the packing, for those that have numbers of their own. Separate several by commas, or repeat the flag.", repeatable=True)  # fmt: skip
     lone_sentences: str | None = option(None, "With --packing=sentence_order: what to do with a chunk of one sentence, which has no order. skip: leave it out. random: as in ALBERT's script, take the second segment from another document and label the pair as swapped. Default: skip.", choices=("skip", "random"))  # fmt: skip
     max_seq_length: int = option(128, "Maximum length of an example in tokens, including special tokens.", minimum=1)
     max_predictions_per_seq: int = option(

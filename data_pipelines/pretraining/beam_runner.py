@@ -12,7 +12,8 @@ from data_pipelines.corpora.corpus import Corpus
 from data_pipelines.errors import DataError, ReportedError, UsageError
 from data_pipelines.files import whole_file
 from data_pipelines.lock import locked
-from data_pipelines.pretraining.job import Job, fingerprint_part, prepare, write_part
+from data_pipelines.pretraining.job import Job, prepare
+from data_pipelines.pretraining.parts import collect_part, fingerprint_part
 from data_pipelines.pretraining.settings import Settings
 from data_pipelines.records.folder import PLAN, claim, stored_shard
 from data_pipelines.records.manifest import Manifest
@@ -58,7 +59,8 @@ def create(
 def _create(pipeline, job: Job, resume: bool, overwrite: bool) -> Manifest:
     if manifest := claim(job.folder, job.described, resume, overwrite):
         return manifest
-    reasons = [f"{path}{FAILED}" for path in job.paths]
+    collected = [job.collected(index) for index in range(len(job.paths))] if job.merges else []
+    reasons = [f"{path}{FAILED}" for path in [*job.paths, *collected]]
     for path in filter(os.path.isfile, reasons):
         os.remove(path)
     build(pipeline, job)
@@ -92,11 +94,21 @@ def build(pipeline, job: Job) -> None:
             | "decide" >> beam.Map(_decide, job)
         )
         ready = [beam.pvalue.AsSingleton(decided)]
+    if job.merges:
+        collected = (
+            pipeline
+            | "parts to collect" >> beam.Create(list(job.collect_jobs(everything).items()))
+            | "share them out" >> beam.Reshuffle()
+            | "collect" >> beam.Map(_collect, job, *ready)
+            | "wait for parts" >> beam.combiners.Count.Globally()
+            | "all collected" >> beam.Map(lambda count, job: not job.uncollected(range(len(job.paths))), job)
+        )
+        ready = [beam.pvalue.AsSingleton(collected)]
     _ = (
         pipeline
         | "parts" >> beam.Create(list(job.shard_jobs(everything).items()))
         | "spread" >> beam.Reshuffle()
-        | "write shards" >> beam.Map(_write, job.paths, job.plan, *ready)
+        | "write shards" >> beam.Map(_write, job, *ready)
     )
 
 
@@ -113,11 +125,19 @@ def _decide(count: int, job: Job) -> bool:
     return True
 
 
-def _write(numbered: tuple[int, tuple], paths: list[str], plan: str, ready: bool = True) -> None:
+def _collect(numbered: tuple[int, tuple], job: Job, ready: bool = True) -> None:
     index, arguments = numbered
+    path = job.collected(index)
+    if ready:
+        _guarded(path, lambda: stored_shard(path, job.plan) or collect_part(*arguments))
+
+
+def _write(numbered: tuple[int, tuple], job: Job, ready: bool = True) -> None:
+    index, arguments = numbered
+    path = job.paths[index]
     if ready:
         # Whole where a runner that heard nothing of the first try tries again.
-        _guarded(paths[index], lambda: stored_shard(paths[index], plan) or write_part(*arguments))
+        _guarded(path, lambda: stored_shard(path, job.plan) or job.write_shard(*arguments))
 
 
 def _guarded(path: str, work: Callable) -> None:

@@ -1,7 +1,8 @@
 """Raw text -> sharded, verified records for pretraining; many processes, bounded memory, resumable.
 
-The corpus is cut into as many parts as there are shards, and one part makes one shard, from its own random generator.
-So the bytes of a shard depend on the settings alone: not on the number of workers, nor on interruptions.
+The corpus is cut into as many parts as there are shards, and one part makes one shard, from its own random generator; or each
+shard is made from what all parts give, where the layout merges them. So the bytes of a shard depend on the settings alone: not on the
+number of workers, nor on interruptions.
 """
 
 import collections
@@ -9,104 +10,24 @@ import dataclasses
 import errno
 import functools
 import os
-import random
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from data_pipelines import paths
-from data_pipelines.corpora.corpus import Corpus, Part, read_documents
+from data_pipelines.corpora.corpus import Corpus, Part
 from data_pipelines.corpora.layouts import VERBATIM
-from data_pipelines.corpora.reading import Monitor
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.layout import Batch
 from data_pipelines.lock import locked
 from data_pipelines.pretraining import duplicates
+from data_pipelines.pretraining.parts import collect_part, fingerprint_part, merge_parts, write_part
 from data_pipelines.pretraining.settings import Settings, open_lexicons
 from data_pipelines.pretraining.stages import clean
-from data_pipelines.pretraining.stages.pipe import pipe
-from data_pipelines.pretraining.stages.tokenize import tokenize
-from data_pipelines.pretraining.static_masking import StaticMasking
 from data_pipelines.records import folder as record_folder
-from data_pipelines.records.encoding import encode_examples
 from data_pipelines.records.formats import static_features
 from data_pipelines.records.manifest import Manifest
-from data_pipelines.records.shards import Shard, ShardWriter
 from data_pipelines.records.workers import run_jobs
 from data_pipelines.text import words
-from data_pipelines.text.kinds import open_for_records, open_tokenizer
+from data_pipelines.text.kinds import open_for_records
 from data_pipelines.text.tokenizer import Tokenizer
-
-ENCODED_TOGETHER = 1 << 18  # tokens of examples; enough for numpy, few enough for the cache of the processor
-
-
-_opened = threading.local()
-
-
-def _tools(settings: Settings) -> tuple[Tokenizer, words.Segment | None]:
-    """Tokenizer and segmenter, which are dear to open, and learn: this thread keeps them for its next shard."""
-    status = os.stat(settings.vocab_file)
-    names = settings.vocab_file, settings.tokenizer, settings.do_lower_case, settings.segmenter, settings.lexicon
-    key = *names, status.st_mtime_ns, status.st_size
-    if getattr(_opened, "key", None) != key:
-        tokenizer = open_tokenizer(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
-        _opened.tools = tokenizer, words.segmenter(settings.segmenter, settings.lexicon)
-        _opened.key = key
-    return _opened.tools
-
-
-def write_shard(
-    settings: Settings, part: Part, path: str, seed: str, marks: str | None,
-    progress: Callable[[int], None],
-) -> tuple[Shard, dict[str, int]]:  # fmt: skip
-    """Makes one shard from one part of the corpus. Returns it and its counts.
-
-    Args:
-        marks: where it stands which documents of the part are dropped; None keeps all.
-    """
-    statistics: collections.Counter = collections.Counter()
-    rng = random.Random(seed)
-    layout, vocabulary = settings.layout, _tools(settings)[0].vocabulary
-    together = max(1, ENCODED_TOGETHER // settings.max_seq_length)
-    columns = functools.partial(layout.columns, settings)
-    if settings.masking == "static":
-        columns = StaticMasking(settings, layout.static, vocabulary, f"masks {seed}").columns
-
-    def encode(made: Iterator[Batch]) -> Iterator[list[bytes]]:
-        for examples in made:
-            ordered = examples if layout.is_stream else examples.shuffled(rng.getrandbits(32))
-            for batch in ordered.batches(together):
-                yield encode_examples(columns(batch, statistics))
-
-    records = pipe(_examples(settings, part, marks, statistics, progress, rng), encode)
-    with ShardWriter(path) as writer:
-        for batch in records:
-            writer.write(*batch)
-    return writer.shard(), dict(statistics)
-
-
-def _examples(
-    settings: Settings, part: Part, marks: str | None, statistics, progress, rng: random.Random
-) -> Iterator[Batch]:
-    """Returns what the stage of the layout makes of one part of the corpus."""
-    layout, (tokenizer, segment), verbatim = settings.layout, _tools(settings), part.reading.verbatim
-    blank = tokenizer.blank if layout.read_as is None and settings.language != "zh" and not verbatim else ""
-    return pipe(
-        _documents(settings, part, statistics, progress),
-        duplicates.drop_duplicates(marks, statistics) if marks else lambda documents: documents,
-        tokenize(tokenizer, segment, statistics, open_lexicons(settings), blank, bool(layout.token_labels), verbatim),
-        layout.stage(settings, tokenizer.vocabulary, rng),
-    )
-
-
-def _documents(settings, part, statistics, progress):
-    """The cleaned documents of a part; both passes over the corpus see the same."""
-    return pipe(
-        read_documents(part, Monitor(progress, statistics)),
-        clean.clean(
-            settings.clean, settings.min_sentence_chars, settings.min_document_chars, statistics,
-            settings.layout.joining and settings.layout.joining(settings.language),
-        ),
-    )  # fmt: skip
 
 
 def default_num_shards(num_bytes: int) -> int:
@@ -153,6 +74,7 @@ def _create(job: "Job", num_workers: int, resume: bool, overwrite: bool, report:
     try:
         job.fingerprint(everything, num_workers, report)
         job.decide()
+        job.collect(everything, num_workers, report)
         job.write(everything, num_workers, report)
         return job.finish()
     except OSError as error:
@@ -198,7 +120,7 @@ class Job:
     """The records of one folder as parts, one a shard, that may be made anywhere and in any order.
 
     With `deduplicate` there are two rounds with one decision between them: every part is fingerprinted before any is
-    written. What is whole in the folder is not made again.
+    written. If the layout merges, every part is collected before any shard is made. What is whole in the folder is not made again.
     """
 
     settings: Settings
@@ -234,6 +156,21 @@ class Job:
         """Whether these parts may be written: it is known which of their documents are dropped."""
         return not self.deduplicates or all(os.path.isfile(f"{self.marks(index)}.drop") for index in indices)
 
+    @property
+    def merges(self) -> bool:
+        """Whether shards are made from what all parts give, in a round of its own."""
+        return self.settings.layout.merge is not None
+
+    def collected(self, index: int) -> str:
+        """Returns where it stands what a part gives to all shards."""
+        return self.paths[index].replace(".tfrecord", ".collected")
+
+    def uncollected(self, indices: Iterable[int]) -> list[int]:
+        """Returns the parts that shards wait for."""
+        if not self.merges:
+            return []
+        return [i for i in indices if record_folder.stored_shard(self.collected(i), self.plan) is None]
+
     def missing(self, indices: Iterable[int]) -> list[int]:
         """The shards that are not there whole."""
         return [index for index in indices if record_folder.stored_shard(self.paths[index], self.plan) is None]
@@ -248,12 +185,26 @@ class Job:
             return {}
         return {i: (self.settings, self.parts[i], self.marks(i)) for i in self.unmarked(indices)}
 
+    def collect_jobs(self, indices: Iterable[int]) -> dict[int, tuple]:
+        """Returns the arguments of `collect_part` for each part that is not collected, if a shard needs it."""
+        if not self.missing(range(len(self.paths))):
+            return {}
+        return {i: self._of_part(i, self.collected(i)) for i in self.uncollected(indices)}
+
+    @property
+    def write_shard(self) -> Callable:
+        """The function that makes a shard: `merge_parts` or `write_part`."""
+        return merge_parts if self.merges else write_part
+
     def shard_jobs(self, indices: Iterable[int]) -> dict[int, tuple]:
-        """The arguments of `write_part` for each shard that is missing."""
-        return {
-            i: (self.settings, self.parts[i], self.paths[i], f"{self.settings.random_seed}-{i}", self.marks(i), self.plan)
-            for i in self.missing(indices)
-        }  # fmt: skip
+        """Returns the arguments of `write_shard` for each shard that is missing."""
+        if not self.merges:
+            return {i: self._of_part(i, self.paths[i]) for i in self.missing(indices)}
+        collected = [self.collected(i) for i in range(len(self.paths))]
+        return {i: (self.settings, collected, i, self.paths[i], self.plan) for i in self.missing(indices)}
+
+    def _of_part(self, i: int, path: str) -> tuple:
+        return self.settings, self.parts[i], path, f"{self.settings.random_seed}-{i}", self.marks(i), self.plan
 
     def fingerprint(self, indices: Iterable[int], num_workers: int, report: Report) -> None:
         """The first round of these parts."""
@@ -268,11 +219,24 @@ class Job:
             marks = [self.marks(index) for index in everything]
             duplicates.decide(marks, self.settings.deduplicate == "near", self.settings.near_duplicate_threshold)
 
+    def collect(self, indices: Iterable[int], num_workers: int, report: Report) -> None:
+        """Reads these parts for shards that are merged; does nothing for others."""
+        self._read(collect_part, self.collect_jobs(indices), indices, num_workers, report)
+
     def write(self, indices: Iterable[int], num_workers: int, report: Report) -> None:
-        """The second round of these parts, or the only one."""
-        jobs, total = self.shard_jobs(indices), (2 if self.deduplicates else 1) * self._num_bytes(indices)
-        run_jobs(write_part, jobs, num_workers, lambda read: report(read, total), total - self._num_bytes(jobs))
+        """Makes the shards of these numbers, which is the last round, or the only one."""
+        jobs = self.shard_jobs(indices)
+        self._read(self.write_shard, jobs, indices, num_workers, report, reads=not self.merges)
+        total = self._total(indices)
         report(total, total)
+
+    def _read(self, function, jobs, indices, num_workers: int, report: Report, reads: bool = True) -> None:
+        total = self._total(indices)
+        done = total - (self._num_bytes(jobs) if reads else 0)
+        run_jobs(function, jobs, num_workers, lambda read: report(read, total), done)
+
+    def _total(self, indices: Iterable[int]) -> int:
+        return (2 if self.deduplicates else 1) * self._num_bytes(indices)
 
     def finish(self) -> Manifest:
         """Joins what all parts have given."""
@@ -282,30 +246,26 @@ class Job:
             features = static_features(*sizes, settings.layout.static.marks_words)
         else:
             features = settings.layout.features(settings)
-        counts = {"empty_files": self.corpus.num_empty_files} if self.corpus.num_empty_files else {}
+        counts = collections.Counter(
+            {"empty_files": self.corpus.num_empty_files} if self.corpus.num_empty_files else {}
+        )
+        if self.merges:
+            for index in range(len(self.paths)):
+                if found := record_folder.stored_shard(self.collected(index), self.plan):
+                    counts.update(found[1])
         return record_folder.finish(self.folder, self.paths, self.described, features, self.tokenizer.files(), counts)
 
     def _num_bytes(self, indices: Iterable[int]) -> int:
         return sum(self.parts[index].num_bytes for index in indices)
 
 
-def write_part(settings, part, path, seed, marks, plan, progress=lambda num_bytes: None) -> int:
-    """Makes one shard and says so beside it; returns the number of its examples."""
-    shard, statistics = write_shard(settings, part, path, seed, marks, progress)
-    record_folder.store_shard(path, shard, statistics, plan)
-    return shard.examples
-
-
-def fingerprint_part(settings, part, path, progress=lambda num_bytes: None) -> None:
-    """The first round of one part."""
-    documents = _documents(settings, part, collections.Counter(), progress)
-    near = settings.deduplicate == "near"
-    duplicates.write_fingerprints(documents, path, near, settings.near_duplicate_ngram, settings.near_duplicate_seed)
-
-
 def describe(settings: Settings, corpus: Corpus, tokenizer: Tokenizer) -> dict:
     """What the manifest says of the making of the records."""
     values = dataclasses.asdict(settings)
+    if settings.layout.numbers is None:
+        del values["set"]
+    else:
+        values["numbers"] = dataclasses.asdict(settings.numbers)
     return {
         **values,
         **clean.describe(settings.clean),

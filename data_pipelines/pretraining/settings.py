@@ -10,6 +10,7 @@ from data_pipelines.corpora.files import split_sources
 from data_pipelines.corpora.layouts import VERBATIM
 from data_pipelines.corpora.reading import Reading
 from data_pipelines.errors import UsageError
+from data_pipelines.options import settings as set_flag
 from data_pipelines.options.create_pretraining_data import RecordOptions
 from data_pipelines.pretraining import duplicates
 from data_pipelines.pretraining.stages import clean
@@ -28,6 +29,18 @@ class Settings(RecordOptions):
     def layout(self) -> layouts.Layout:
         """The layout of the records."""
         return layouts.find(self.packing)
+
+    @property
+    def numbers(self) -> Any:
+        """The numbers of the layout, with what `--set` gives; None where it has none.
+
+        Raises:
+            UsageError: the layout has no such number, or a value does not suit it.
+        """
+        kind, given = self.layout.numbers, set_flag.parse(self.set)
+        known = [field.name for field in dataclasses.fields(kind)] if kind else []
+        set_flag.check_known(given, {f"--packing={self.packing}": known})
+        return kind and set_flag.apply(kind(), given)
 
     @property
     def unit_lexicons(self) -> dict[str, str]:
@@ -106,6 +119,7 @@ class Settings(RecordOptions):
     def _check_layout(self) -> None:
         """Raises a UsageError if a flag is one of another layout, or contradicts this one."""
         own = self.layout.flags
+        _ = self.numbers  # raises what is wrong with them
         for owner in layouts.names():
             for name in layouts.find(owner).flags:
                 if name not in own and (value := getattr(self, name)):

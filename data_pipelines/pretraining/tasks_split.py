@@ -3,6 +3,8 @@
 Task I of N makes the shards I, I + N, I + 2N and so on. The tasks share `output_dir`, or each has its own and these are
 copied together afterwards. Since a shard depends on the settings alone, the folder comes out as from one machine.
 
+Layouts that merge all parts, such as counts over the corpus, take two rounds likewise: in the first every task collects its parts.
+
 Removing duplicates takes two rounds, because what is dropped depends on the whole corpus: in the first every task leaves
 fingerprints of its parts and ends; when all are there, one decision is made; in the second every task makes its shards.
 """
@@ -92,6 +94,13 @@ def _work(job: Job, task: int, num_tasks: int, num_workers: int, report: Report,
                 f"together, run {flag}={MERGE}, and give each task a copy of the result.)"
             )
         job.decide()
+    if job.merges:
+        job.collect(mine, num_workers, report)
+    if job.merges and job.missing(mine) and (waiting := job.uncollected(everything)):
+        return (
+            f"{job.folder}: task {task} has collected its parts. Shards are made when {_tasks(waiting, num_tasks)} have, too; then "
+            "run every task once more with the same command. (Folders of their own: copy them together, and give each task a copy.)"
+        )
     job.write(mine, num_workers, report)
     if missing := job.missing(everything):
         if os.path.isfile(os.path.join(job.folder, MANIFEST)):
@@ -122,6 +131,16 @@ def _merge(job: Job, num_tasks: int | None, flag: str) -> Manifest | str:
         return (
             f"{job.folder}: it is decided which documents are dropped. Run every task once more with the same command "
             "(where it works in a folder of its own, copy this one there before)."
+        )
+    if job.merges:
+        if waiting := job.uncollected(everything):
+            raise DataError(
+                f"{job.folder}: {len(waiting)} of {len(everything)} parts have not been collected; run "
+                f"{_tasks(waiting, num_tasks)} first."
+            )
+        return (
+            f"{job.folder}: all parts are collected. Run every task once more with the same command (where it works in a folder of "
+            "its own, copy this one there before)."
         )
     names = ", ".join(os.path.basename(job.paths[index]) for index in missing[:3])
     raise DataError(

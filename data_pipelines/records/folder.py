@@ -26,10 +26,10 @@ EXAMPLES = "examples.jsonl"  # labelled data after the first pass; beside it wha
 _ASSETS = r"vocab\.(txt|json)|merges\.txt|spiece\.model|examples\.jsonl(\.json)?"
 _TEMPORARY = re.compile(rf"(records-\d{{5}}-of-\d{{5}}\..*|((manifest|plan)\.json|{_ASSETS})(\.[0-9a-f]+)?)\.partial")
 _OURS = re.compile(
-    rf"records-\d{{5}}-of-\d{{5}}\.(tfrecord(\.json|\.failed)?|duplicates(\.minhash|\.drop)?)|(manifest|plan)\.json|{_ASSETS}"
+    rf"records-\d{{5}}-of-\d{{5}}\.(tfrecord(\.json|\.failed)?|duplicates(\.minhash|\.drop)?|collected(\.json|\.failed)?)|(manifest|plan)\.json|{_ASSETS}"
 )
 _UNFINISHED = re.compile(  # what a finished folder does not need
-    r"records-.*\.(json|failed|duplicates.*)|plan\.json|examples\.jsonl(\.json)?"
+    r"records-.*\.(json|failed|duplicates.*|collected)|plan\.json|examples\.jsonl(\.json)?"
 )
 
 

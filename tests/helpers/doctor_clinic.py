@@ -6,7 +6,8 @@ import json
 import pathlib
 import shutil
 
-from data_pipelines.pretraining.job import Settings, prepare, write_part
+from data_pipelines.pretraining.job import Settings, prepare
+from data_pipelines.pretraining.parts import collect_part
 from data_pipelines.records import folder as record_folder
 from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS
@@ -96,7 +97,7 @@ def make_records(folder: pathlib.Path, output: pathlib.Path, **settings) -> path
     job = prepare(Settings(**numbers | values), str(output))
     record_folder.claim(str(output), job.described, resume=False, overwrite=False)
     for arguments in job.shard_jobs(range(len(job.paths))).values():
-        write_part(*arguments)  # in this process: to start another costs a second
+        job.write_shard(*arguments)  # in this process: to start another costs a second
     job.finish()
     return output
 

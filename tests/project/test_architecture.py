@@ -50,7 +50,7 @@ DOORS = {
                      "xmodels.conversion", "data_pipelines"},
     "xmodels.jobs": {"xmodels", "data_pipelines"},
     "xmodels.processes": {"data_pipelines.quiet"},
-    "xmodels.comparison": {"xmodels.jobs.*.options", "xmodels.processes", "xmodels.interfaces.settings", "xmodels.systems",
+    "xmodels.comparison": {"xmodels.jobs.*.options", "xmodels.processes", "xmodels.systems",
                            "xmodels.runs", "xmodels.models.folder", "xmodels.tasks.base.find",
                            "xmodels.training", "xmodels.conversion", "data_pipelines"},
     "xmodels.doctor": {"xmodels.jobs", "xmodels.runs", "xmodels.systems", "xmodels.conversion", "xmodels.training", "xmodels.models",

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.options import settings
 from data_pipelines.text.frames import ROBERTA
 from data_pipelines.text.kinds import open_tokenizer
 from tests.helpers.invocation import invoke
 from xmodels import systems
-from xmodels.interfaces import reading, settings
+from xmodels.interfaces import reading
 from xmodels.jobs.pretrain.network import chosen_config
 from xmodels.jobs.pretrain.system_settings import network_config, own_options
 from xmodels.jobs.tpu_preflight.step import stand_in

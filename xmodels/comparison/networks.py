@@ -3,10 +3,10 @@
 import dataclasses
 import functools
 
+from data_pipelines.options import settings
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from xmodels import systems
 from xmodels.comparison.plan import Plan, System
-from xmodels.interfaces import settings
 from xmodels.training.recipe import Records
 from xmodels.training.small import is_small
 

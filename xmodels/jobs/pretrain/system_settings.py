@@ -4,8 +4,8 @@ import dataclasses
 from typing import Any
 
 from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.options import settings
 from xmodels import systems
-from xmodels.interfaces import settings
 from xmodels.models.backbone import ModelConfig
 
 OF_RECORDS = "vocabulary_size"  # no number of a system

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from data_pipelines import checksums
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.files import write_json
+from data_pipelines.options import settings
 from data_pipelines.schema import Narrower, Place, convert, whole
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels import systems
-from xmodels.interfaces import settings
 from xmodels.interfaces.reading import Reading, plain_reading
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone, ModelConfig
