@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from data_pipelines import layout, schema, strict_json
 from data_pipelines.errors import DataError
@@ -17,7 +17,10 @@ from data_pipelines.schema import Count, Positive, Sha256, Share, one_of
 MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
 ADVICE = "Make the records again."
-OneOfPackings, OneOfMaskings = one_of(*layout.names()), one_of("dynamic", "static")
+OneOfPackings = Annotated[
+    str, schema.Narrower(lambda value: value in layout.names(), f"one of {', '.join(layout.names())}")
+]
+OneOfMaskings = one_of("dynamic", "static")
 OneOfDtypes = one_of("int32", "int64", "float32", "bool")
 
 

@@ -96,6 +96,8 @@ def make_records(folder: pathlib.Path, output: pathlib.Path, **settings) -> path
     numbers = {"max_seq_length": 32, "max_predictions_per_seq": 5, "num_shards": 2}
     job = prepare(Settings(**numbers | values), str(output))
     record_folder.claim(str(output), job.described, resume=False, overwrite=False)
+    for arguments in job.collect_jobs(range(len(job.paths))).values():
+        collect_part(*arguments)
     for arguments in job.shard_jobs(range(len(job.paths))).values():
         job.write_shard(*arguments)  # in this process: to start another costs a second
     job.finish()
