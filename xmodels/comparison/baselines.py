@@ -85,10 +85,11 @@ class WordVectors:
 
     def __init__(self, run: str):
         from xmodels.conversion import convert
-        from xmodels.conversion.word_vectors import TABLE
+        from xmodels.models.folder import model_class
 
         loaded = convert.load(run)
-        self.table, self.tokenizer = np.asarray(loaded.values[TABLE], np.float32), loaded.tokenizer.open()
+        self.table = np.asarray(model_class(loaded.model).word_vectors(loaded.values), np.float32)
+        self.tokenizer = loaded.tokenizer.open()
         self.special = set(self.tokenizer.vocabulary.special_ids)
 
     def features(self, rows: list[Row]) -> np.ndarray:

@@ -65,14 +65,14 @@ def save(loaded: Checkpoint, target: str) -> None:
 
     Args:
         target: `hf:FOLDER`, `tf1:FOLDER`, `tf1:FOLDER/bert_model.ckpt`, `keras_hub:FOLDER`, `paddle:FOLDER`,
-            `word2vec:FILE`, or a plain path for a model folder of ours.
+            `word2vec:FILE` or another of `word_vectors`, or a plain path for a model folder of ours.
 
     Raises:
         UsageError: the target exists.
         CheckpointError, DataError: the format cannot express the checkpoint, or its vocabulary is broken.
     """
-    if target.startswith("word2vec:"):
-        word_vectors.write(target.removeprefix("word2vec:"), loaded)
+    if target.partition(":")[0] in word_vectors.names():
+        word_vectors.write(target, loaded)
         return
     kind, path = names.split(target)
     if kind == "fairseq":

@@ -1,93 +1,72 @@
-"""Word vectors in the formats of word2vec: text, and binary, as gensim and fastText read and write them too."""
+"""Word vectors in and out, in the formats that the files of `xmodels/conversion/vectors` are named by, such as `word2vec:FILE`.
 
+To add a format, add a file that defines `write(path, words, vectors)` and `read(path)`.
+"""
+
+import importlib
 import os
+import pkgutil
 from collections.abc import Sequence
 
 import numpy as np
 
 from data_pipelines.errors import CheckpointError, UsageError
+from xmodels.conversion import vectors as formats
 from xmodels.conversion.formats import Checkpoint
+from xmodels.conversion.vectors.word2vec import read_binary, read_text, write_binary, write_text
+from xmodels.models.folder import model_class
 
-TABLE = "backbone.words.embeddings"
-
-
-def write_text(path: str, words: Sequence[str], vectors: np.ndarray) -> None:
-    """A line with the number of words and the width, then a line for each word: the word, and its numbers."""
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
-        file.write(f"{len(words)} {vectors.shape[1]}\n")
-        for word, vector in zip(words, vectors, strict=True):
-            file.write(f"{word} {' '.join(map(str, vector.astype(np.float32)))}\n")
+__all__ = ["nearest", "names", "read", "read_binary", "read_text", "write", "write_binary", "write_text"]
 
 
-def write_binary(path: str, words: Sequence[str], vectors: np.ndarray) -> None:
-    """The same first line; then for each word its bytes, a blank, its numbers as little-endian float32, and a line feed."""
-    with open(path, "wb") as file:
-        file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
-        for word, vector in zip(words, vectors, strict=True):
-            file.write(word.encode() + b" " + vector.astype("<f4").tobytes() + b"\n")
+def names() -> list[str]:
+    """Returns the names of the formats, which are those of their files."""
+    return sorted(module.name for module in pkgutil.iter_modules(formats.__path__))
 
 
-def read_text(path: str) -> tuple[list[str], np.ndarray]:
-    """Words and vectors of a text file. Raises a CheckpointError where a line has another width than the first one says."""
-    words, rows = [], []
-    with open(path, encoding="utf-8") as file:
-        count, width = map(int, next(file).split())
-        for number, line in enumerate(file, start=2):
-            word, *values = line.rstrip().rsplit(" ", width)  # a word may hold blanks
-            if len(values) != width:
-                raise CheckpointError(f"{path}, line {number}: {len(values)} numbers, but its first line says {width}.")
-            words.append(word)
-            rows.append(values)
-    _check_count(path, count, words)
-    return words, np.array(rows, np.float32)
+def read(name: str) -> tuple[list[str], np.ndarray]:
+    """Returns the words and the vectors, float32 (V, D), of a file `FORMAT:FILE`.
+
+    Raises:
+        UsageError: there is no such format.
+        CheckpointError: names the file and the line that does not fit.
+    """
+    kind, _, path = name.partition(":")
+    if kind not in names():
+        raise UsageError(
+            f"{name}: unknown format of word vectors. Known: {', '.join(f'{each}:FILE' for each in names())}."
+        )
+    return _module(kind).read(path)
 
 
-def read_binary(path: str) -> tuple[list[str], np.ndarray]:
-    """Words and vectors of a binary file. Raises a CheckpointError where it is cut off."""
-    with open(path, "rb") as file:
-        count, width = map(int, file.readline().split())
-        rest, place, words = file.read(), 0, []
-        vectors = np.zeros((count, width), np.float32)
-        for row in range(count):
-            blank = rest.find(b" ", place)
-            if blank < 0 or len(rest) < blank + 1 + 4 * width:
-                break
-            words.append(rest[place:blank].lstrip(b"\n").decode())  # some writers leave the line feed out
-            vectors[row] = np.frombuffer(rest, "<f4", width, blank + 1)
-            place = blank + 1 + 4 * width
-    _check_count(path, count, words)
-    return words, vectors
-
-
-def _check_count(path: str, count: int, words: list[str]) -> None:
-    if len(words) != count:
-        raise CheckpointError(f"{path}: {len(words)} words, but its first line says {count}. Copy the file again.")
-
-
-def write(path: str, loaded: Checkpoint) -> None:
-    """Writes the vectors of a checkpoint's words but for the special tokens, which were not trained; binary where the name ends in
-    `.bin`.
+def write(target: str, loaded: Checkpoint) -> None:
+    """Writes the vectors of a checkpoint's words as `FORMAT:FILE`, but for the special tokens, which were not trained.
 
     Raises:
         UsageError: the file exists.
-        CheckpointError: the network has no table of word vectors, or the checkpoint no vocabulary.
+        CheckpointError: the network has no vectors of single words, or the checkpoint no vocabulary.
     """
+    kind, _, path = target.partition(":")
     if os.path.exists(path):
-        raise UsageError(f"word2vec:{path}: exists already. Nothing is overwritten; give another name.")
-    if TABLE not in loaded.values or loaded.tokenizer is None:
+        raise UsageError(f"{target}: exists already. Nothing is overwritten; give another name.")
+    table = model_class(loaded.model).word_vectors(loaded.values)
+    if table is None or loaded.tokenizer is None:
         raise CheckpointError(
-            f"word2vec:{path}: a {loaded.model} has no vectors of single words, or its folder no vocabulary. Give a run of "
+            f"{target}: a {loaded.model} has no vectors of single words, or its folder no vocabulary. Give a run of a system such as "
             "--system=skip_gram."
         )
     vocabulary = loaded.tokenizer.open().vocabulary
     special = set(vocabulary.special_ids)
     kept = [i for i in range(len(vocabulary)) if i not in special]
-    words = [vocabulary.tokens[i] for i in kept]
-    (write_binary if path.endswith(".bin") else write_text)(path, words, loaded.values[TABLE][kept])
+    _module(kind).write(path, [vocabulary.tokens[i] for i in kept], table[kept])
+
+
+def _module(kind: str):
+    return importlib.import_module(f"{formats.__name__}.{kind}")
 
 
 def nearest(words: Sequence[str], vectors: np.ndarray, word: str, count: int = 10) -> list[tuple[str, float]]:
-    """The words whose vectors have the largest cosine with that of `word`, which is left out."""
+    """Returns the words whose vectors have the largest cosine with that of `word`, which is left out."""
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     cosines = unit @ unit[list(words).index(word)]
     order = [i for i in np.argsort(-cosines, kind="stable") if words[i] != word][:count]

@@ -208,6 +208,11 @@ class Backbone(keras.Model):
         return model, config, values
 
     @classmethod
+    def word_vectors(cls, values: Mapping[str, Any]):
+        """Returns the vectors of single words (V, D) among the weights {name: array} of this network; None if it has none."""
+        return None
+
+    @classmethod
     def from_config(cls, config):
         return cls(cls.config_class.from_json(config["config"]))
 

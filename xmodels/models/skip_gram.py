@@ -41,6 +41,10 @@ class SkipGram(Backbone):
         self.contexts = keras.layers.Embedding(*size, "zeros", name="contexts")
         self.contexts.build(None)
 
+    @classmethod
+    def word_vectors(cls, values):
+        return values["backbone.words.embeddings"]
+
     def call(self, features, training=None):
         return {"sequence_output": self.words(features["token_ids"])}
 

@@ -3,8 +3,10 @@
 import dataclasses
 from typing import ClassVar
 
-from data_pipelines.options.declaration import REQUIRED, option
+from data_pipelines.options.declaration import REQUIRED, modules_of, option
 from xmodels.tasks.base import find
+
+VECTORS = ", ".join(f"{name}:FILE" for name in modules_of("xmodels.conversion.vectors"))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -16,7 +18,7 @@ class Options:
     source: str = option(REQUIRED, "Checkpoint to read: hf:FOLDER (safetensors), tf1:PREFIX or tf1:FOLDER, fairseq:FOLDER (RoBERTa's model.pt, with --allow_pickle), paddle:FOLDER (ERNIE), keras_hub:FOLDER (a preset), sentence_transformers:FOLDER, or a run or model folder of xmodels.", section="Checkpoints", flag="from")  # fmt: skip
     target: str = option(
         REQUIRED,
-        "Checkpoint to write: hf:FOLDER, tf1:FOLDER or tf1:FOLDER/bert_model.ckpt, paddle:FOLDER (ERNIE), keras_hub:FOLDER, word2vec:FILE (word vectors; binary if it ends in .bin), sentence_transformers:FOLDER (from a run of finetune --task=siamese), or a new model folder of xmodels (from sentence_transformers: a run folder).",
+        f"Checkpoint to write: hf:FOLDER, tf1:FOLDER or tf1:FOLDER/bert_model.ckpt, paddle:FOLDER (ERNIE), keras_hub:FOLDER, {VECTORS} (word vectors; word2vec's are binary if the name ends in .bin), sentence_transformers:FOLDER (from a run of finetune --task=siamese), or a new model folder of xmodels (from sentence_transformers: a run folder).",
         flag="to",
     )
     task: str | None = option(None, "What a head with one output was trained for, if the source does not say. regress: a number for a text or a pair. rank: the order of candidates. Default: regress.", choices=find.able("HAS_ONE_OUTPUT"))  # fmt: skip
