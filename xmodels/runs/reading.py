@@ -11,7 +11,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.schema import Place, convert
 from xmodels.runs.baselines import Baselines
 from xmodels.runs.charts import COLOURS, Curve
-from xmodels.training.watching.progress import duration, read_log
+from xmodels.training.watching.progress import duration, measure_of, read_log
 
 SPEEDS = {"tokens_per_second", "real_tokens_per_second", "model_flops_utilisation"}
 BUSY = 15 * 60  # seconds; a log that was written to since may belong to a run that is under way
@@ -42,7 +42,7 @@ class Run:
         found = [(e["step"], e[name]) for e in self.of_kind(kind) if isinstance(e.get(name), int | float)]
         points = [(step, value) for step, value in found if value or name not in SPEEDS]
         steps, values = ([p[i] for p in points] for i in (0, 1))
-        noisy = kind == "train" and name != "learning_rate"
+        noisy = kind == "train" and measure_of(name) not in ("learning_rate", "weight")
         return Curve(label, steps, values, colour or self.colour, kind == "evaluation", noisy) if points else None
 
 

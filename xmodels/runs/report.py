@@ -20,8 +20,11 @@ COURSE = {  # what a run does beside learning: names in log.jsonl and titles
     "model_flops_utilisation": "model FLOPs utilisation", "data_wait": "share of time spent waiting for data",
     "memory_gib": "memory, GiB", "skipped": "share of skipped steps (gradients not finite)",
 }  # fmt: skip
+GROUPED = {
+    "learning_rate": "learning rate of each group", "gradient_norm": "gradient norm of each group", "weight": "weights of losses",
+}  # fmt: skip
 COSTS = {"step_seconds", "step_processor_seconds", "flops_per_token"}  # for those who convert a budget into steps
-NO_SCORE = {"kind", "step", "time", "eta_seconds", "real_tokens", "real_tokens_per_second", *COSTS, *COURSE}
+NO_SCORE = {"kind", "step", "time", "eta_seconds", "real_tokens", "real_tokens_per_second", "weight", *COSTS, *COURSE}
 FROM_ZERO = {"tokens_per_second", "model_flops_utilisation", "data_wait", "memory_gib", "skipped"}
 MOST_WARNINGS = 20
 HIGHER = (  # endings of measures of which more is better; losses have the names of what is learnt
@@ -171,7 +174,23 @@ def _course(runs: Sequence[Run]) -> list[Chart]:
             curves += [c for c in [runs[0].curve("train", "real_tokens_per_second", "real", COLOURS[1])] if c]
         if curves and not (name == "skipped" and not any(any(c.values) for c in curves)):
             charts.append(Chart(title, curves, logarithmic=name == "gradient_norm", from_zero=name in FROM_ZERO))
+    charts += [chart for run in runs for chart in _groups(run, len(runs) > 1)]
     return charts + [chart for run in runs for chart in _norms(run, len(runs) > 1)]
+
+
+def _groups(run: Run, several: bool) -> list[Chart]:
+    """Charts of what groups of weights do that learn apart, and of weights of losses that change."""
+    names, charts = [name for entry in run.of_kind("train")[-1:] for name in entry], []
+    for ending, title in GROUPED.items():
+        found = [name for name in names if name.endswith(f"/{ending}")]
+        curves = [
+            run.curve("train", name, name.removesuffix(f"/{ending}"), COLOURS[i % len(COLOURS)])
+            for i, name in enumerate(found)
+        ]
+        if curves:
+            title += f", {run.name}" if several else ""
+            charts.append(Chart(title, [c for c in curves if c], logarithmic=ending == "gradient_norm"))
+    return charts
 
 
 def _norms(run: Run, several: bool) -> list[Chart]:

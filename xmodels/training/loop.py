@@ -239,6 +239,7 @@ class Loop:
         speeds |= {f"real_{unit}_per_second": pair[0] * per_second for unit, pair in counted.items()}
         rates = {
             "learning_rate": float(self.learner.optimizer.learning_rate),
+            **self.learner.report(),
             **self.watch.rates(next(iter(speeds.values()))),
             **speeds,
             "data_wait": window.waited / max(window.seconds, 1e-9),

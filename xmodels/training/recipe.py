@@ -9,7 +9,7 @@ import numpy as np
 from data_pipelines.ops.compose import Op
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
-from xmodels.training.optimizers.optimization import NUMBERS, Optimization
+from xmodels.training.optimizers.optimization import Optimization
 
 SMALLEST_LAMB_BATCH = 384  # of the published trainings by LAMB: the second phase of BERT-wwm-ext (Cui et al., 2019)
 # Layouts of one or two segments, BERT's first.
@@ -125,9 +125,7 @@ class Recipe(Optimization):
         if "num_steps" in given:
             share = self.num_warmup_steps / self.num_steps
             given.setdefault("num_warmup_steps", round(share * given["num_steps"]))
-        if given.get("optimizer", self.optimizer) != self.optimizer:
-            given = dict.fromkeys(NUMBERS) | given
-        return dataclasses.replace(self, **given)
+        return self.changed(**given)
 
     def suited_to_batch(self, learning_rate: float | None) -> "Recipe":
         """The recipe with BERT's AdamW where its own optimizer is LAMB and the batch is smaller than LAMB is meant for.

@@ -12,6 +12,7 @@ import re
 
 from data_pipelines.errors import UsageError
 from xmodels.models.backbone import named_weights
+from xmodels.training.optimizers.groups import REST, Group, divide
 from xmodels.training.optimizers.synced import Rate
 
 OUTPUT = ".output_matrix."  # of networks whose output does not share the table of their input
@@ -42,28 +43,41 @@ class Layerwise:
     decay: float = 1.0
     thaw_steps: int = 0
 
-    def rate(self, below: int) -> Rate:
-        """Returns the rate of a layer that is `below` layers under the top."""
-        return Rate(float(self.decay**below), below * self.thaw_steps)
-
-    def rates(self, backbone) -> list[tuple]:
-        """Returns (variable, Rate) for the weights of a backbone below the top; [] if all learn at the same rate.
+    def groups(self, backbone) -> tuple[Group, ...]:
+        """Returns a group for each depth below the top, from the top down; () if all learn at the same rate.
 
         Raises:
             UsageError: the network has no numbered layers, so the depth of its weights is unknown.
         """
         if self == Layerwise():
-            return []
-        weights = named_weights(backbone)
-        found = depths(weights)
-        known = {depth for depth in found.values() if depth is not None}
-        if not known - {0}:
+            return ()
+        found: dict[int, set[str]] = {}
+        for name, depth in depths(named_weights(backbone)).items():
+            if depth is not None:
+                found.setdefault(depth, set()).add(f"backbone.{name}")
+        if not set(found) - {0}:
             raise UsageError(
                 f"--layerwise_lr_decay and --gradual_unfreezing: {type(backbone).__name__} has no numbered layers, so "
                 "the depth of its weights is not known. Leave the flags out."
             )
-        top = max(known) + 1
-        return [(weights[name], self.rate(top - depth)) for name, depth in found.items() if depth is not None]
+        top = max(found) + 1
+        return tuple(
+            Group(
+                f"depth_{depth}", frozenset(found[depth]).__contains__, rate=float(self.decay ** (top - depth)),
+                begins=(top - depth) * self.thaw_steps,
+            )
+            for depth in sorted(found, reverse=True)
+        )  # fmt: skip
+
+    def rates(self, backbone) -> list[tuple]:
+        """Returns (variable, Rate) for the weights of a backbone below the top; [] if all learn at the same rate.
+
+        Raises:
+            UsageError: as `groups`.
+        """
+        weights = {f"backbone.{name}": weight for name, weight in named_weights(backbone).items()}
+        divided = divide(self.groups(backbone), weights)
+        return [(weights[n], Rate(group.rate, group.begins)) for n, group in divided.items() if group.name != REST]
 
     def describe(self, backbone) -> str:
         """Describes the rates of all layers from the top down in a line; "" if all are equal."""

@@ -1,7 +1,7 @@
 """Optimizer, schedule and their hyperparameters: the values of a paper, which flags override."""
 
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 from keras.optimizers import Optimizer
 
@@ -74,6 +74,12 @@ class Optimization:
     @property
     def layerwise(self) -> Layerwise:
         return Layerwise(self.layerwise_lr_decay, self.thaw_steps)
+
+    def changed(self, **values: Any) -> Self:
+        """Returns a copy with other numbers. Another optimizer has the defaults of its own hyperparameters."""
+        if values.get("optimizer", self.optimizer) != self.optimizer:
+            values = dict.fromkeys(NUMBERS) | values
+        return dataclasses.replace(self, **values)
 
     def settings(self) -> dict[str, Any]:
         """Returns all settings by the names of their flags, for config.json."""

@@ -6,6 +6,7 @@ from keras.optimizers import Optimizer
 
 from xmodels.models.backbone import named_weights
 from xmodels.training.optimizers import adafactor, adam, lamb, muon
+from xmodels.training.optimizers.grouped import GroupedOptimizer
 from xmodels.training.optimizers.kinds import OPTIMIZERS
 from xmodels.training.optimizers.layerwise import Layerwise
 from xmodels.training.optimizers.synced import Synced
@@ -97,11 +98,16 @@ def make_optimizer(name: str, **values) -> Optimizer:
     return globals()[kind.class_name](**kind.fixed, **values)
 
 
-def prepare(optimizer: Optimizer, backbone, objective) -> None:
+def prepare(optimizer: Optimizer | GroupedOptimizer, backbone, objective) -> None:
     """Sets, before an optimizer is built, which weights do not decay and the learning rate of each.
 
     Weights with a rate of 0 become non-trainable, so that no gradient is computed for them.
     """
+    if isinstance(optimizer, GroupedOptimizer):
+        parts = ("backbone", backbone), (objective.prefix, objective)
+        names = {f"{prefix}.{n}": v for prefix, part in parts for n, v in named_weights(part).items()}
+        optimizer.prepare(names, NOT_DECAYED)
+        return
     exclude_from_decay(optimizer, named_weights(backbone) | named_weights(objective))
     rates = getattr(optimizer, "layerwise", Layerwise()).rates(backbone)
     for variable, rate in rates:

@@ -27,6 +27,14 @@ class Rate:
     begins: int = 0
 
 
+def clip_to_norm(gradients, norm, clip_norm: float) -> list:
+    """Returns gradients of this global norm scaled down to `clip_norm`, if that is not 0."""
+    if not clip_norm:
+        return gradients
+    factor = clip_norm / tf.maximum(norm, clip_norm)
+    return [of_values(gradient, lambda x: x * factor) for gradient in gradients]
+
+
 class Synced(OptimizerMixin):
     """A mixin for Keras' optimizers: `class AdamW(Synced, keras.optimizers.AdamW)`.
 
@@ -53,6 +61,29 @@ class Synced(OptimizerMixin):
             else gradient
             for gradient, rate in zip(gradients, rates, strict=True)
         ]
+
+    def clip(self, gradients, variables, squares, clip_norm: float) -> list:
+        """Returns the gradients, all together scaled down to the norm `clip_norm`; 0 for no clipping.
+
+        Args:
+            squares: the squared norms of the gradients, float32 (V,).
+        """
+        return clip_to_norm(gradients, tf.sqrt(tf.reduce_sum(squares)), clip_norm)
+
+    def advance(self) -> None:
+        """Counts a step that changes nothing."""
+        self.iterations.assign_add(1)
+
+    def report(self, variables, norms) -> dict[str, float]:
+        """Returns what a log says of each group of weights; {} without groups, where `learning_rate` says it all."""
+        return {}
+
+    @property
+    def named_variables(self) -> dict:
+        """The variables by their names in a state."""
+        # Their order follows from the order of the weights, which the network fixes. Of their names only the last word is
+        # stable: Keras numbers the networks that one process makes.
+        return {f"{i:05d}.{v.name.rsplit('_', 1)[-1]}": v for i, v in enumerate(self.variables)}
 
     @property
     def iterations(self):

@@ -140,10 +140,7 @@ class State:
 
 def optimizer_variables(learner) -> dict:
     """What a state holds beside weights, by name."""
-    # Their order follows from the order of the weights, which the network fixes. Of their names only the last word is
-    # stable: Keras numbers the networks that one process makes.
-    own = {f"{i:05d}.{v.name.rsplit('_', 1)[-1]}": v for i, v in enumerate(learner.optimizer.variables)}
-    return own | learner.further_variables
+    return learner.optimizer.named_variables | learner.further_variables
 
 
 def _optimizer_values(learner) -> dict[str, np.ndarray]:

@@ -16,9 +16,11 @@ import tensorflow as tf
 
 from xmodels.models.backbone import Backbone, named_weights
 from xmodels.objectives.base import Objective
+from xmodels.training.optimizers.grouped import GroupedOptimizer
 from xmodels.training.optimizers.optimizers import prepare
 from xmodels.training.states.averaging import MovingAverage
 from xmodels.training.step.guard import Guard
+from xmodels.training.step.loss_weights import LossWeights
 from xmodels.training.step.precision import ONCE, LossScale
 from xmodels.training.step.sparse import of_values, sum_over_replicas, values_of
 from xmodels.training.step.stream_pass import StreamPass
@@ -55,11 +57,12 @@ class Learner:
         strategy: a `tf.distribute` strategy.
         backbone: the network.
         streams: {name: `Stream`}; `streams.single` makes it for one objective.
-        optimizer: one of `optimizers.make_optimizer`.
+        optimizer: one of `optimizers.make_optimizer`, or a `GroupedOptimizer`.
         clip_norm: the global norm to which the summed gradients are clipped; 0 for none.
         seed: of dropout masks, which depend on (seed, step, replica, micro-batch), and of the order of streams.
         jit_compile: whether to compile the forward and backward pass of a replica with XLA.
         memory: settings such as the number of micro-batches.
+        loss_weights: by which losses are multiplied, in what is minimised and in what is logged.
         objective: the objective of the only stream, or all of them as one.
         passes: {name of a stream: its compiled `StreamPass`}.
         steps_of: {name of a stream: its steps in this process}.
@@ -71,11 +74,12 @@ class Learner:
     strategy: tf.distribute.Strategy
     backbone: Backbone
     streams: Mapping[str, Stream]
-    optimizer: keras.optimizers.Optimizer
+    optimizer: keras.optimizers.Optimizer | GroupedOptimizer
     clip_norm: float = 1.0
     seed: int = 0
     jit_compile: bool = False
     memory: Memory = Memory()
+    loss_weights: LossWeights = LossWeights()
 
     def __post_init__(self):
         self.passes = {
@@ -272,19 +276,19 @@ class Learner:
         inverse = 1.0 / tf.maximum(weights, 1e-5)  # per loss
         if stream.objective.sums_examples:
             inverse = tf.ones_like(weights)
+        iterations = self.optimizer.iterations.value
+        if (factors := self.loss_weights.at(stream.loss_names, iterations)) is not None:
+            inverse *= factors
         scale = self.loss_scale.scale if self.loss_scale else 1.0
-        gradients, sums, outputs = stream.local_gradients(
-            batch, inverse * scale, replica, self.optimizer.iterations.value
-        )
+        gradients, sums, outputs = stream.local_gradients(batch, inverse * scale, replica, iterations)
         gradients, sums = sum_over_replicas(context, gradients, sums)
+        sums = self.loss_weights.apply(stream.loss_names, iterations, sums)
         if self.loss_scale:
             gradients = [of_values(g, lambda x: x / scale) for g in gradients]
         gradients = self.optimizer.awake(gradients, stream.variables)
         squares = 2.0 * tf.stack([tf.nn.l2_loss(values_of(gradient)) for gradient in gradients])
         norm = tf.sqrt(tf.reduce_sum(squares))
-        if self.clip_norm:
-            factor = self.clip_norm / tf.maximum(norm, self.clip_norm)
-            gradients = [of_values(g, lambda x: x * factor) for g in gradients]
+        gradients = self.optimizer.clip(gradients, stream.variables, squares, self.clip_norm)
         finite = tf.math.is_finite(norm) & self._finite_losses(stream, sums)
         carried = stream.carried.updated(outputs, context, finite) if stream.carried else []
         return gradients, sums, tf.sqrt(squares), finite, carried
@@ -297,7 +301,7 @@ class Learner:
             self.loss_scale.grow()
 
     def _skip(self):
-        self.optimizer.iterations.assign_add(1)
+        self.optimizer.advance()
         if self.loss_scale:
             self.loss_scale.shrink()
 
@@ -310,7 +314,8 @@ class Learner:
         """
         each = self.passes[stream or next(iter(self.passes))]
         with self.averaged():
-            return means(each.names, each.loss_names, each.evaluate(batches))
+            totals = self.loss_weights.apply(each.loss_names, self.step, each.evaluate(batches))
+        return means(each.names, each.loss_names, totals)
 
     def means(self, totals) -> dict[str, float]:
         """Returns {name: mean} from the stacked (sum, weight) pairs of steps; `loss` is the sum of the losses.
@@ -329,6 +334,14 @@ class Learner:
                 loss, steps = loss + taken * values.pop("loss"), steps + taken
                 found |= {f"{name}/{n}": value for n, value in values.items()}
         return {"loss": loss / max(1.0, steps), **found}
+
+    def report(self) -> dict[str, float]:
+        """Returns what a log says of groups of weights that learn apart: `GROUP/learning_rate` and `GROUP/gradient_norm`; and of
+        weights of losses that change, `LOSS/weight`."""
+        found = self.optimizer.report(self.variables, self.gradient_norms.numpy())
+        for name, weight in self.loss_weights.changing(self.step).items():
+            found[f"{name}/weight"] = weight
+        return found
 
     def counted(self, totals) -> dict[str, tuple[float, float]]:
         """Returns {unit: (count without padding, count with padding)} over all streams, from the stacked pairs of steps."""

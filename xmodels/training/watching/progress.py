@@ -7,6 +7,8 @@ from data_pipelines.escaping import for_terminal
 
 SHORT = {"tokens": "tok"}  # units of the log as the terminal shows them
 
+GROUP_RATE, MOST_GROUPS = "/learning_rate", 4  # how the log names the rate of a group; how many groups fit into a line
+
 
 def duration(seconds: float) -> str:
     """72 s, 4 min 10 s, 6 h 12 min."""
@@ -37,7 +39,7 @@ def line(
     )  # a stream may have had no step
     parts.append(f"loss {short(means['loss'])}" + (f" ({named})" if len(losses) > 1 else ""))
     parts += [f"{name} {short(means[name])}" for name in means if name.endswith("accuracy")]
-    parts.append(f"lr {rates['learning_rate']:.2g}")
+    parts.append(f"lr {_learning_rates(rates)}")
     all_of_them, real = rates[f"{unit}_per_second"], rates[f"real_{unit}_per_second"]
     parts.append(f"{short(all_of_them)} {SHORT.get(unit, unit)}/s ({short(real)} real)")
     if "model_flops_utilisation" in rates:
@@ -46,6 +48,14 @@ def line(
     parts.append(f"{rates['memory_gib']:.1f} GiB")
     parts.append(f"ETA {duration(rates['eta_seconds'])}")
     return " · ".join(parts)
+
+
+def _learning_rates(rates: dict[str, float]) -> str:
+    """The learning rate, or that of each group of weights if there are few: `task 0.0005 layers 0.01 embedding 0`."""
+    groups = {name.removesuffix(GROUP_RATE): rate for name, rate in rates.items() if name.endswith(GROUP_RATE)}
+    if not 1 < len(groups) <= MOST_GROUPS:
+        return f"{rates['learning_rate']:.2g}"
+    return " ".join(f"{name} {rate:.2g}" for name, rate in groups.items())
 
 
 def measure_of(name: str) -> str:
