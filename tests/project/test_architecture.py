@@ -31,6 +31,7 @@ DOORS = {
     "xmodels.interfaces": {"xmodels.layers", "xmodels.objectives", "data_pipelines.errors", "data_pipelines.text"},
     "xmodels.tasks": {"xmodels.layers", "xmodels.objectives", "xmodels.decoding", "xmodels.models", "xmodels.interfaces",
                       "xmodels.systems", "xmodels.conversion.formats", "xmodels.runs.loaded", "xmodels.training.watching.progress",
+                      "xmodels.training.finetuning",
                       "data_pipelines"},
     "xmodels.training": {"xmodels.objectives.base", "xmodels.models.backbone", "xmodels.models.folder",
                          "xmodels.layers.dropout", "xmodels.layers.positions", "xmodels.layers.rematerialization",

@@ -9,7 +9,15 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from tests.small_learner import Rows, largest_difference, make_batches, make_learner, make_network, train, values
+from tests.helpers.small_learner import (
+    Rows,
+    largest_difference,
+    make_batches,
+    make_learner,
+    make_network,
+    train,
+    values,
+)
 from xmodels.training.devices import distribution
 from xmodels.training.loop import Loop
 from xmodels.training.optimizers.grouped import GroupedOptimizer

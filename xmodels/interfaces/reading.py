@@ -93,6 +93,9 @@ class Reading:
             in `layers.poolings`. A resumed run keeps its pooling.
         pooling: a name in `layers.poolings`. Unless it is "published", tasks use it instead of `summary`.
         encodes: whether only the encoder is called, with its states as `sequence_output`.
+        make_network: configuration of the network -> a layer that heads have instead of `summary`, called as
+            layer(states (B, L, D), padding_mask (B, L), training=...) -> (B, A); None for heads without one. A `pooling` other than
+            "published" replaces it.
     """
 
     frame: Frame = BERT
@@ -107,6 +110,7 @@ class Reading:
     default_pooling: Callable[[Any, str | None], str] = of_small
     pooling: str = PUBLISHED
     encodes: bool = False
+    make_network: Callable[[Any], keras.layers.Layer] | None = None
 
     def numbers_for(self, config, optimizer: str | None = None) -> dict[str, Any]:
         """Returns `numbers` adapted to a network; see the function `numbers_for`."""
@@ -137,6 +141,10 @@ class Reading:
             return pool(outputs["sequence_output"], batch["padding_mask"])
 
         return dataclasses.replace(self, summary=summary), layer
+
+    def network(self, config) -> keras.layers.Layer | None:
+        """Returns the layer that a head has instead of `summary`, with weights of its own; None if it has none."""
+        return self.make_network(config) if self.make_network and self.pooling == PUBLISHED else None
 
     def initializer(self, config) -> keras.initializers.Initializer:
         """Returns an initializer for one kernel of a head; call it for each kernel."""

@@ -44,6 +44,11 @@ class Writing:
     length_penalty: float = 0.6
     numbers: Mapping[str, Any] = dataclasses.field(default_factory=lambda: dict(BERT_NUMBERS))
 
+    @property
+    def models_language(self) -> bool:
+        """Whether `objective` predicts each token of a plain text from those before it, as the auxiliary loss of a task does."""
+        return self.task == "language_model" and self.hidden is None and not self.one_row
+
     def start_id(self, vocabulary: Vocabulary) -> int:
         """Returns the id of the first token that the decoder reads."""
         return vocabulary[self.start]

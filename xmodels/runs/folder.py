@@ -26,7 +26,6 @@ from xmodels.training.states import checkpoints
 from xmodels.training.watching.progress import print_status
 
 CONFIG, RESULTS, BACKBONE = "config.json", "results.json", "backbone"
-FIRST_PHASE = "teacher"  # a run that is finished before that of the folder begins
 MODEL_FILES = (*DECISIVE, checksums.FILE)  # of the model folder that is handed over
 PACKAGES = ("tensorflow", "keras", "numpy", "tokenizers", "safetensors", "jieba", "xmodels")
 
@@ -97,7 +96,10 @@ class _Results:
     last_step: Count | None = None
 
 
-def existing(folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str) -> Claim:
+def existing(
+    folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str,
+    phases: tuple[str, ...] = (),
+) -> Claim:  # fmt: skip
     """What a folder holds for a run that is about to begin; changes nothing. Arguments and errors are those of `claim`."""
     changed_flags.check_origin(folder, flags.get("init_checkpoint"))
     states = checkpoints.complete(os.path.join(folder, "checkpoints"))
@@ -116,7 +118,7 @@ def existing(folder: str, job: dict, flags: dict, settings: dict, structural: tu
             changed.pop("model_dir", None)  # as of a folder that was moved
             resumed += (changed_flags.summary(checkpoints.step_of(states[-1]), changed),) if changed else ()
     elif os.path.isdir(folder) and [
-        name for name in os.listdir(folder) if name not in (LOCK, FIRST_PHASE) and not is_temporary(name)
+        name for name in os.listdir(folder) if name not in (LOCK, *phases) and not is_temporary(name)
     ]:
         raise UsageError(f"--model_dir={folder}: is not empty and not a run; choose another folder.")
     if states and checkpoints.step_of(states[-1]) > settings["num_train_steps"]:
@@ -129,7 +131,10 @@ def existing(folder: str, job: dict, flags: dict, settings: dict, structural: tu
     return Claim(checkpoints.newest(os.path.join(folder, "checkpoints"), run_id), None, run_id, resumed)
 
 
-def claim(folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str) -> Claim:
+def claim(
+    folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str,
+    phases: tuple[str, ...] = (),
+) -> Claim:  # fmt: skip
     """Makes the folder of a run, or finds what it holds already.
 
     Args:
@@ -138,12 +143,13 @@ def claim(folder: str, job: dict, flags: dict, settings: dict, structural: tuple
         settings: the flags that have defaults of the system, with the values that hold; `num_train_steps` among them.
         structural: flags that may not change when a run is resumed.
         resume: "auto" resumes where there is a whole state, "must" insists on one, "never" on an empty folder.
+        phases: folders of runs below that of the run, which are finished before it begins.
 
     Raises:
         UsageError: the folder holds something else, or flags changed that must not.
         CheckpointError: there is nothing to resume from.
     """
-    found = existing(folder, job, flags, settings, structural, resume)
+    found = existing(folder, job, flags, settings, structural, resume, phases)
     if found.results is not None:
         return found
     found = dataclasses.replace(found, run_id=found.run_id or uuid.uuid4().hex[:16])

@@ -26,6 +26,7 @@ class Identity:
     settings: dict
     structural: tuple[str, ...]
     resume: str
+    phases: tuple[str, ...] = ()
 
     def claim(self) -> run_folder.Claim:
         """Makes the folder of the run, or finds what it holds already. Errors are those of `folder.claim`."""

@@ -9,6 +9,7 @@ from types import ModuleType
 
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.options.declaration import nearest
+from xmodels.training.finetuning import AUXILIARY_LM, FineTuning
 
 
 def names() -> list[str]:
@@ -99,6 +100,21 @@ def slots_of(system: ModuleType | None, rate: float | None, length: int, stored:
     own. Such a system has a function `slots` of the rate and the length."""
     drawn = vars(system).get("slots") if system else None
     return max(stored, drawn(rate, length)) if drawn and rate else stored
+
+
+def finetuning(system: ModuleType | None, task: str, network, options) -> FineTuning:
+    """Returns the recipe by which a network learns a task: the system's own, or by default that of the flags.
+
+    Args:
+        system: of the network; None if no system trains it.
+        task: a folder of `xmodels/tasks`.
+        network: the configuration of the network.
+        options: those of `finetune`, with the numbers of the system where no flag is given.
+    """
+    make = vars(system).get("finetuning") if system else None
+    if make is not None:
+        return make(task, network, options)
+    return FineTuning(loss_weights={AUXILIARY_LM: options.auxiliary_lm_weight or 0.0})
 
 
 def recipe(system: ModuleType, vocabulary, records, config, options=None):

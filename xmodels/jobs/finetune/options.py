@@ -55,10 +55,10 @@ class LearningOptions(TrainingOptions):
     eval_every: int | None = option(None, "Steps between two evaluations on eval_file, for few rows, whose epochs are short. Default: one epoch.", minimum=1)  # fmt: skip
     early_stopping_patience: int | None = option(None, "Stop after this many evaluations in a row (by default one per epoch) without a better score on eval_file. Default: never.", minimum=1)  # fmt: skip
     train_batch_size: int = option(32, "Batch size: rows per step, over all devices.", minimum=1)
-    auxiliary_lm_weight: float | None = option(None, "Weight of the language modelling loss beside the task's (GPT's lambda); 0 for none. Default: 0.5 for GPT and GPT-2. Other networks cannot use it.", structural=True)  # fmt: skip
+    auxiliary_lm_weight: float | None = option(None, "Weight of the language modelling loss beside the task's (GPT's lambda); 0 for none. Default: the system's; 0.5 for GPT and GPT-2, usually 0. Networks that do not model language from left to right cannot use it.", structural=True)  # fmt: skip
     learning_rate: float | None = option(None, "Peak learning rate of the schedule. Default: that of the paper, such as 5e-5 for BERT. For networks narrower than 768: 3e-4 up to a width of 128, with Muon 2e-3, and less in proportion for wider ones. For stories: 1e-3.")  # fmt: skip
     warmup_proportion: float | None = option(None, "Warm-up, in which the learning rate rises, as a share of the steps. Default: 0.1, for GPT 0.002, for stories 0.05.", maximum=1.0)  # fmt: skip
-    gradual_unfreezing: float = option(0.0, "Epochs between unfreezing one layer and the next, from the top down; 1 is ULMFiT's way. 0: all layers learn from the start.", structural=True)  # fmt: skip
+    gradual_unfreezing: float | None = option(None, "Epochs between unfreezing one layer and the next, from the top down; 1 is ULMFiT's way. 0: all layers learn from the start. Default: the system's, usually 0.", structural=True)  # fmt: skip
 
     min_lr_ratio: float = 0.0
     lr_power: float = 1.0

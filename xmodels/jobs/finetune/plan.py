@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -10,13 +11,23 @@ import keras
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import UsageError
 from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.conversion import convert
 from xmodels.conversion.formats import Checkpoint
 from xmodels.jobs import step_options
 from xmodels.jobs.finetune.batches import choose_batches
 from xmodels.jobs.finetune.decisive import Evaluation
 from xmodels.jobs.finetune.few_examples import drawn
-from xmodels.jobs.finetune.rates import optimization_of
-from xmodels.jobs.finetune.start import begin_head, begun, check_head, opened, reader_of
+from xmodels.jobs.finetune.rates import optimization_of, optimizer_of
+from xmodels.jobs.finetune.start import (
+    begin_head,
+    begin_language_model,
+    begun,
+    check_head,
+    finetuning_of,
+    objective_of,
+    opened,
+    reader_of,
+)
 from xmodels.runs import folder as run_folder
 from xmodels.runs.memory_check import check_resources
 from xmodels.runs.report import PICTURES
@@ -24,8 +35,10 @@ from xmodels.tasks.base.read import Data, Reader
 from xmodels.tasks.base.run import choose_settings, read_task
 from xmodels.tasks.base.task import Task
 from xmodels.training.devices import distribution
+from xmodels.training.finetuning import FineTuning, Phase
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.step.learner import Learner
+from xmodels.training.step.loss_weights import LossWeights
 from xmodels.training.step.streams import single
 from xmodels.training.watching.watching import profile_steps
 
@@ -41,6 +54,7 @@ class Job:
         num_steps: updates in all.
         per_epoch: updates in an epoch.
         rows: examples of a batch, at least.
+        phases: the folders of the runs that are finished before it begins.
     """
 
     options: Any
@@ -57,6 +71,7 @@ class Job:
     per_epoch: float
     rows: int
     decisive: str
+    phases: tuple[str, ...]
 
     @functools.cached_property
     def evaluation(self) -> Evaluation:
@@ -90,8 +105,18 @@ class Job:
         self.evaluation.draw(os.path.join(self.options.model_dir, PICTURES))
 
 
-def plan(given, strategy) -> Job:
+def phase_names(reader: Reader, finetuning: FineTuning) -> tuple[str, ...]:
+    """Returns the folders of the runs that are finished before the one that needs them."""
+    return (*reader.phase_names, *(phase.name for phase in finetuning.phases))
+
+
+def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None) -> Job:
     """Opens the checkpoint and the files, and builds the network.
+
+    Args:
+        given: the options.
+        strategy: that of the devices.
+        lead: finishes the phases of the recipe; None for those of a run that is one itself.
 
     Raises:
         UsageError, DataError, CheckpointError: what the flags name cannot be used, or does not fit.
@@ -100,6 +125,11 @@ def plan(given, strategy) -> Job:
     loaded, tokenizer = opened(given, reader)
     flags = reader.options = dataclasses.replace(given, **reader.defaults())
     options = reader.of_this_phase(flags)
+    finetuning, loaded = finetuning_of(options, loaded)
+    if lead is not None and finetuning.phases:
+        lead(finetuning.phases)
+        last = os.path.join(options.model_dir, finetuning.phases[-1].name)
+        loaded = loaded if options.dry_run else dataclasses.replace(loaded, values=convert.load(last).values)
     check_options(options, strategy.num_replicas_in_sync, loaded)
     data = drawn(reader.read(tokenizer), options)
     if options.init_head:
@@ -112,13 +142,13 @@ def plan(given, strategy) -> Job:
     grouping, rows, per_epoch = choose_batches(options, data.source, strategy.num_replicas_in_sync)
     num_steps = num_steps_of(options, per_epoch)
     optimization = optimization_of(options, num_steps, per_epoch)
-    learner, task, batches = _learner(options, strategy, loaded, reader, data, optimization, rows, grouping)
+    learner, task, batches = _learner(options, strategy, loaded, reader, data, optimization, finetuning, rows, grouping)
     mask = data.source.arrays["padding_mask"]
     sequences = mask.shape[1] if mask.ndim > 2 else 1  # an example may be several
     check_resources(options, learner, rows * sequences, reader.num_positions)
     return Job(
         options, flags, given, loaded, tokenizer, data, optimization, learner, task, batches, num_steps, per_epoch, rows,
-        reader.decisive,
+        reader.decisive, () if lead is None else phase_names(reader, finetuning),
     )  # fmt: skip
 
 
@@ -151,6 +181,7 @@ def _learner(
     reader: Reader,
     data: Data,
     optimization: Optimization,
+    finetuning: FineTuning,
     rows: int,
     grouping=None,
 ) -> tuple[Learner, Task, Batches]:
@@ -160,14 +191,17 @@ def _learner(
         backbone = begun(options, loaded)
         task = reader.made_task(loaded.config, data)
         reader.prepare_weights(task, backbone, loaded)
-        objective = reader.objective(task)
+        objective = objective_of(reader.objective(task), finetuning, loaded)
         keep = objective.batch_features(backbone)
         batches = Batches(data.source, objective.transform(), rows, options.seed, keep, grouping)
         learner = Learner(
-            strategy, backbone, single(objective, batches), optimization.make_optimizer(),
+            strategy, backbone, single(objective, batches), optimizer_of(finetuning, optimization, backbone),
             1.0 if options.clip_norm is None else options.clip_norm, options.seed,
             distribution.compiles(options.jit_compile, strategy), step_options.memory_of(options),
+            LossWeights(finetuning.loss_weights, optimization.num_steps),
         )  # fmt: skip
+        if loaded.values and not options.random_init:
+            begin_language_model(objective, loaded, options.init_checkpoint)
         if options.init_head:
             begin_head(task, loaded, options.init_checkpoint)
         return learner, task, batches

@@ -2,7 +2,12 @@
 
 import math
 
+from keras.optimizers import Optimizer
+
+from xmodels.training.finetuning import FineTuning
+from xmodels.training.optimizers.grouped import GroupedOptimizer
 from xmodels.training.optimizers.optimization import NUMBERS, Optimization
+from xmodels.training.step.learner import Learner
 from xmodels.training.watching.progress import print_status
 
 
@@ -17,8 +22,29 @@ def optimization_of(options, num_steps: int, per_epoch: float) -> Optimization:
     )  # fmt: skip
 
 
-def print_rates(optimization: Optimization, backbone) -> None:
-    """Tells by which optimizer and at which rates the layers learn, and from when."""
+def optimizer_of(finetuning: FineTuning, optimization: Optimization, backbone) -> Optimizer | GroupedOptimizer:
+    """Returns the optimizer of a recipe: of its groups, of layers by depth if flags ask for them, or one for all weights."""
+    groups = finetuning.groups or optimization.layerwise.groups(backbone)
+    return GroupedOptimizer(groups, optimization) if groups else optimization.make_optimizer()
+
+
+def describe_groups(learner: Learner) -> str:
+    """Describes how each group of weights learns, where groups have optimizers of their own; "" where one trains them all."""
+    optimizer = learner.optimizer
+    return optimizer.describe() if isinstance(optimizer, GroupedOptimizer) and optimizer.is_separate else ""
+
+
+def print_rates(optimization: Optimization, learner: Learner) -> None:
+    """Tells by which optimizers and at which rates the layers learn, and from when."""
+    backbone = learner.backbone
+    if groups := describe_groups(learner):
+        print_status(f"Groups of weights: {groups}.")
+        if late := learner.optimizer.beginning_after(optimization.num_steps - 1):
+            print_status(
+                f"Warning: {', '.join(late)} would begin to learn after the last step, {optimization.num_steps}. Give more "
+                "--num_train_epochs, or less --gradual_unfreezing."
+            )
+        return
     print_status(optimization.describe())
     if description := optimization.layerwise.describe(backbone):
         print_status(description)

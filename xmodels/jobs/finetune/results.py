@@ -3,6 +3,7 @@
 from xmodels.conversion import convert
 from xmodels.jobs.finetune.errors import write_errors
 from xmodels.jobs.finetune.plan import Job
+from xmodels.jobs.finetune.rates import describe_groups
 from xmodels.models.folder import assign
 from xmodels.runs.training import Outcome
 from xmodels.training.loop import Loop
@@ -41,6 +42,7 @@ def hand_over(job: Job, loop: Loop, state: checkpoints.State) -> Outcome:
         if state.step == job.num_steps
         else f"{state.step:,} of {job.num_steps:,}, ended early",
         "kept": kept,
+        **({"groups": groups} if (groups := describe_groups(job.learner)) else {}),
         "weights": averaged or "as trained",
     }
     write_errors(job)

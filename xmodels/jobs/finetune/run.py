@@ -4,23 +4,24 @@ import dataclasses
 import functools
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from data_pipelines.errors import UsageError
 from data_pipelines.options.declaration import structural
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.jobs import devices, dry_run, numbers
 from xmodels.jobs.finetune.options import Options
-from xmodels.jobs.finetune.plan import Job, num_steps_of, plan
+from xmodels.jobs.finetune.plan import Job, num_steps_of, phase_names, plan
 from xmodels.jobs.finetune.rates import optimization_of, print_rates
 from xmodels.jobs.finetune.results import hand_over
-from xmodels.jobs.finetune.start import reader_of
+from xmodels.jobs.finetune.start import finetuning_of, reader_of
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
 from xmodels.runs.samples import first_batch, sampler
 from xmodels.runs.training import Identity, Training, run
 from xmodels.tasks.base.run import write_task
 from xmodels.training.devices.workers import Workers
+from xmodels.training.finetuning import Phase
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.states import checkpoints
 from xmodels.training.states.checkpoints import State
@@ -50,24 +51,35 @@ def finetune(options: Options) -> dict[str, float]:
 
 
 def _finetune(options: Options, strategy, workers: Workers, leads: bool = False) -> dict[str, float]:
-    """One fine-tuning; first the one that must come before it.
+    """One fine-tuning; first those that must come before it: phases of its task, and those of the recipe of its system.
 
     Args:
-        leads: whether another one follows.
+        leads: whether it is such a phase.
     """
-    if (first := reader_of(options).first_phase()) is not None:
-        if workers.count > 1:
-            raise UsageError(
-                f"--task={options.task}: its two phases need one machine. Start it without TF_CONFIG, on all its GPUs."
-            )
-        _finetune(first, strategy, workers, leads=True)
-        if options.resume == "must" and not os.path.isfile(os.path.join(options.model_dir, run_folder.CONFIG)):
-            options = dataclasses.replace(options, resume="auto")  # what had to be there was of the first one
-    job = plan(options, strategy)
+
+    def lead(phases: Sequence[Phase]) -> None:
+        for phase in phases:
+            _finetune(options_of(options, phase, workers), strategy, workers, leads=True)
+
+    if not leads:
+        lead(reader_of(options).phases())
+    job = plan(options, strategy, None if leads else lead)
+    begun = os.path.isfile(os.path.join(options.model_dir, run_folder.CONFIG))
+    if options.resume == "must" and job.phases and not begun:  # what had to be there was of a phase
+        job = dataclasses.replace(job, flags=dataclasses.replace(job.flags, resume="auto"))
     if job.options.dry_run:
         show(job)
         return {}
     return run(training_of(job, workers, leads), workers)
+
+
+def options_of(options: Options, phase: Phase, workers: Workers) -> Options:
+    """Returns the options of a phase. Raises a UsageError where several machines would train it."""
+    if workers.count > 1:
+        raise UsageError(
+            f"--task={options.task}: its two phases need one machine. Start it without TF_CONFIG, on all its GPUs."
+        )
+    return dataclasses.replace(options, **phase.changes, model_dir=os.path.join(options.model_dir, phase.name))
 
 
 def show(job: Job) -> None:
@@ -93,7 +105,7 @@ def announce(job: Job) -> None:
         f"{options.task}: {job.data.summary}, {job.data.source.num_examples:,} training rows, {job.num_steps} steps of "
         f"{size} ({options.num_train_epochs:g} epochs), from {job.origin}."
     )
-    print_rates(job.optimization, job.learner.backbone)
+    print_rates(job.optimization, job.learner)
 
 
 def training_of(job: Job, workers: Workers, leads: bool) -> Training:
@@ -111,7 +123,10 @@ def training_of(job: Job, workers: Workers, leads: bool) -> Training:
         return watch_of(job, workers.folder(options.model_dir))
 
     return Training(
-        _identity(job.flags, job.loaded, job.data.labels, job.optimization, job.tokenizer, job.data.source.sha256, job.data.identity),
+        _identity(
+            job.flags, job.loaded, job.data.labels, job.optimization, job.tokenizer, job.phases, job.data.source.sha256,
+            job.data.identity,
+        ),
         job.learner, options, job.num_steps, None if leads else "--num_train_epochs",
         prepare_start=lambda: lambda: State(0, options.seed),
         restore=lambda path: checkpoints.restore(path, job.learner),
@@ -147,12 +162,14 @@ def existing_run(options: Options, loaded, labels: list[str], num_rows: int, tok
     """What --model_dir holds of the run that these make; raises where it holds another one. Changes nothing."""
     per_epoch, phase = _most_per_epoch(options, num_rows), reader_of(options).of_this_phase(options)
     optimization = optimization_of(phase, num_steps_of(phase, per_epoch), per_epoch)
-    return _identity(options, loaded, labels, optimization, tokenizer).existing()
+    finetuning, loaded = finetuning_of(phase, loaded)
+    phases = phase_names(reader_of(options), finetuning)
+    return _identity(options, loaded, labels, optimization, tokenizer, phases).existing()
 
 
 def _identity(
     options: Options, loaded, labels: list[str], optimization: Optimization, tokenizer: Tokenizer,
-    data_sha256: str | None = None, identity: Mapping | None = None,
+    phases: tuple[str, ...], data_sha256: str | None = None, identity: Mapping | None = None,
 ) -> Identity:  # fmt: skip
     """Returns which run this is; without `data_sha256` the training data are not compared."""
     job = {"job": "finetune", "model": loaded.model, "config": loaded.config.to_json(), "labels": labels}
@@ -160,7 +177,7 @@ def _identity(
     job |= {"training_data_sha256": data_sha256} if data_sha256 else {}  # whatever the file is called
     job |= identity or {}
     settings = _settings(optimization, tokenizer)
-    return Identity(options.model_dir, job, dataclasses.asdict(options), settings, STRUCTURAL, options.resume)
+    return Identity(options.model_dir, job, dataclasses.asdict(options), settings, STRUCTURAL, options.resume, phases)
 
 
 def _settings(optimization: Optimization, tokenizer: Tokenizer) -> dict:

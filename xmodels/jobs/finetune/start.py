@@ -14,10 +14,13 @@ from xmodels.conversion.positions import extended
 from xmodels.layers.poolings import PUBLISHED
 from xmodels.models.backbone import Backbone
 from xmodels.models.folder import assign, model_class
+from xmodels.objectives.base import Objective
+from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
 from xmodels.tasks.base.find import part
 from xmodels.tasks.base.read import Reader
 from xmodels.tasks.base.run import read_task
 from xmodels.tasks.base.task import Task
+from xmodels.training.finetuning import AUXILIARY_LM, TOKENS, FineTuning
 from xmodels.training.watching.progress import print_status
 
 READ_BY_HEADS = "features", "normalize"  # settings of siamese networks, from which their heads read
@@ -49,6 +52,39 @@ def begun(options, loaded: Checkpoint) -> Backbone:
     if loaded.values and not options.random_init:
         assign("backbone", backbone, loaded.values, options.init_checkpoint)
     return backbone
+
+
+def finetuning_of(options, loaded: Checkpoint) -> tuple[FineTuning, Checkpoint]:
+    """Returns the recipe of the system of a checkpoint, or by default that of the flags; and the checkpoint as the recipe changes it.
+
+    Raises:
+        UsageError: the flags ask for rates by depth, and the recipe has groups of its own.
+    """
+    system = systems.of_model(loaded.system, loaded.model, options.init_checkpoint)
+    found = systems.finetuning(system, options.task, loaded.config, options)
+    if found.groups and options.layerwise_lr_decay != 1.0:
+        raise UsageError(
+            f"--layerwise_lr_decay={options.layerwise_lr_decay:g}: {systems.name_of(system)} is fine-tuned in groups of weights with "
+            f"rates of their own: {', '.join(group.name for group in found.groups)}. Leave the flag out."
+        )
+    if options.freeze_backbone:  # the head of a language model would learn for nothing
+        found = dataclasses.replace(found, loss_weights=dict(found.loss_weights) | {AUXILIARY_LM: 0.0})
+    return found, dataclasses.replace(loaded, config=dataclasses.replace(loaded.config, **found.network))
+
+
+def objective_of(task: Objective, finetuning: FineTuning, loaded: Checkpoint) -> Objective:
+    """Returns a task, or beside it the pretrained language model, where the recipe gives its loss a weight."""
+    if not finetuning.models_language:
+        return task
+    writing = systems.of_model(loaded.system, loaded.model, "").WRITING
+    over_tokens = finetuning.auxiliary_lm_mean == TOKENS
+    return WithLanguageModel(task, writing.objective(loaded.config), over_tokens)
+
+
+def begin_language_model(objective: Objective, loaded: Checkpoint, source: str) -> None:
+    """Gives the head of a language model beside a task, once it is built, the weights that the checkpoint has for it."""
+    if isinstance(objective, WithLanguageModel) and (head := objective.language_model).weights:
+        assign(head.prefix, head, loaded.values, source)
 
 
 def check_head(options, labels: list[str]) -> None:

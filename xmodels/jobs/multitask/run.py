@@ -71,7 +71,7 @@ def announce(job: Job) -> None:
         )
     epochs = f"{job.num_steps} steps ({job.options.num_train_epochs:g} epochs of {job.per_epoch})"
     print_status(f"{len(job.members)} tasks, {epochs}, from {job.origin}.")
-    print_rates(job.optimization, job.learner.backbone)
+    print_rates(job.optimization, job.learner)
 
 
 def _steps(job: Job, name: str) -> int:

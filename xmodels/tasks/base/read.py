@@ -22,6 +22,7 @@ from xmodels.tasks.base.find import part, task_class
 from xmodels.tasks.base.new import NEW, new_network, new_tokenizer
 from xmodels.tasks.base.run import optimizer_of
 from xmodels.tasks.base.task import Task
+from xmodels.training.finetuning import Phase
 from xmodels.training.watching.progress import print_status
 
 SHOWN = 5  # skipped rows that are listed
@@ -76,6 +77,7 @@ class Reader:
         refused: {flag: reason} of flags that this task does not take.
         numbers: {flag: default}.
         reading: the `Reading` of texts; None for tasks that need none.
+        models_language: whether the network has learnt to predict each token from those before it; known after `prepare`.
         reads_windows: whether texts that are too long are read in windows; otherwise they are truncated.
 
     Raises:
@@ -85,6 +87,7 @@ class Reader:
     refused: ClassVar[dict[str, str]] = {}
     numbers: ClassVar[dict] = BERT_NUMBERS
     reading = None
+    models_language = False
     reads_windows: ClassVar[bool] = False
 
     def __init__(self, name: str, options):
@@ -137,9 +140,14 @@ class Reader:
         """The number of positions that the network needs, the tokens of the longest example; known after `prepare`."""
         return self.options.max_seq_length
 
-    def first_phase(self):
-        """Returns the options of a fine-tuning that must be finished before this one, or None."""
-        return None
+    @property
+    def phase_names(self) -> tuple[str, ...]:
+        """The folders of `phases`."""
+        return ()
+
+    def phases(self) -> tuple[Phase, ...]:
+        """Returns the fine-tunings that must be finished before this one, in order."""
+        return ()
 
     def of_this_phase(self, options):
         """Returns the options of this phase, if those of the command are also for another phase."""
@@ -183,8 +191,8 @@ class Reader:
         Raises:
             UsageError: a flag is given that this network cannot use.
         """
-        options, numbers = self.options, dict(self.numbers)
-        if options.auxiliary_lm_weight is not None and "auxiliary_lm_weight" not in numbers:
+        options, numbers = self.options, {"gradual_unfreezing": 0.0} | self.numbers
+        if options.auxiliary_lm_weight is not None and not self.models_language:
             raise UsageError(
                 f"--auxiliary_lm_weight={options.auxiliary_lm_weight:g}: the network of --init_checkpoint="
                 f"{options.init_checkpoint} does not model language from left to right, as GPT does. Leave it out."

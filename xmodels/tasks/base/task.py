@@ -38,8 +38,11 @@ class SummaryTask(Task):
     """A task whose head reads one state per text: dropout and a Dense layer; for some systems after another one with tanh, which
     may have a dropout of its own before it.
 
-    The state is `reading.summary(outputs, batch)`: that of the system's paper, or a pooling of all states (`reading.pooling`).
+    The state is `reading.summary(outputs, batch)`: that of the system's paper, or a pooling of all states (`reading.pooling`). Heads
+    that are networks of their own (`reading.make_network`) make it of the states of all tokens.
     """
+
+    network = None
 
     @property
     def pooling(self) -> str | None:
@@ -48,6 +51,7 @@ class SummaryTask(Task):
 
     def add_head(self, config, num_outputs: int, reading: Reading) -> None:
         """Creates the layers of the head. Call it once."""
+        self.network = reading.network(config)  # its weights are saved with those of the head, too
         self.reading, pooling = reading.summarized_by(config)
         if pooling is not None:
             self.attention_pooling = pooling  # its weights are saved with those of the head
@@ -61,7 +65,13 @@ class SummaryTask(Task):
         Tasks call the network only through their `reading`, which may call only the encoder of an encoder-decoder.
         """
         outputs = self.reading.outputs(backbone, batch, training)
-        return outputs, self.reading.summary(outputs, batch)
+        return outputs, self.summary(outputs, batch, training)
+
+    def summary(self, outputs, batch, training=None):
+        """Returns the state that the head reads, (B, D)."""
+        if self.network is not None:
+            return self.network(outputs["sequence_output"], batch["padding_mask"], training=training)
+        return self.reading.summary(outputs, batch)
 
     def logits_of(self, state, training=None):
         """Returns the logits of the head: (B, D) -> float32 (B, num_outputs)."""

@@ -1,4 +1,4 @@
-"""The base of readers of tasks on texts: the `Reading` of the system, new special tokens, an auxiliary language model."""
+"""The base of readers of tasks on texts: the `Reading` of the system, and new special tokens."""
 
 import dataclasses
 import os
@@ -18,7 +18,6 @@ from xmodels.conversion.formats import Checkpoint
 from xmodels.interfaces.reading import MEAN_AND_MAX, plain_reading, reading_without_system
 from xmodels.layers.poolings import PUBLISHED
 from xmodels.models.folder import model_class
-from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
 from xmodels.tasks.base.read import Reader
 from xmodels.tasks.base.records import check_recorded
 from xmodels.tasks.base.run import pretrained_by
@@ -95,12 +94,8 @@ class TextReader(Reader):
                     "network and would not be learnt. Take --pooling=mean."
                 )
         self.reading = reading
+        self.models_language = bool(system and system.WRITING and system.WRITING.models_language)
         return loaded, extended
-
-    def objective(self, task):
-        weight = self.options.auxiliary_lm_weight
-        # The language model has no weights of its own, so with a frozen network it would train nothing.
-        return WithLanguageModel(task, weight) if weight and not self.options.freeze_backbone else task
 
 
 def with_rows(loaded: Checkpoint, vocabulary_size: int, seed: int) -> Checkpoint:

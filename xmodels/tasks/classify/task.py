@@ -38,7 +38,7 @@ class Classify(SummaryTask):
 
     def answer(self, outputs, batch, training=None):
         """The logits of a batch that the network has read: float32 (B, C)."""
-        return self.logits_of(self.reading.summary(outputs, batch), training)
+        return self.logits_of(self.summary(outputs, batch, training), training)
 
     def score(self, outputs, batch, backbone):
         labels, logits, weights = batch["labels"], outputs["logits"], batch["example_weights"]

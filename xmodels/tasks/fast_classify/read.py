@@ -18,6 +18,7 @@ from xmodels.tasks.base.answer import plain_lines
 from xmodels.tasks.base.read import print_left_out
 from xmodels.tasks.classify import read
 from xmodels.tasks.fast_classify.distillation import Distil
+from xmodels.training.finetuning import Phase
 
 TEACHER = "teacher"  # the folder of the first phase, in that of the second one
 NUMBERS = {"distill_epochs": 5.0, "distill_learning_rate": 2e-4, "distill_divergence": "teacher_first"}
@@ -64,9 +65,13 @@ class Reader(read.Reader):
     def recorded_set(self, folder, tokenizer, labels):
         return base.Reader.recorded_set(self, folder, tokenizer, labels)  # texts leave one by one, against the clock
 
-    def first_phase(self):
+    @property
+    def phase_names(self):
+        return (TEACHER,) if self.distils else ()
+
+    def phases(self):
         if not self.distils:
-            return None
+            return ()
         if self.options.distill_file:
             self.unlabelled()  # so that what is wrong with it is not found after the first phase only
         begun = os.path.isfile(os.path.join(self.options.model_dir, "config.json"))
@@ -75,8 +80,7 @@ class Reader(read.Reader):
                 f"{self.teacher}: missing; the run of --model_dir={self.options.model_dir} learns from this teacher. Copy it back, or "
                 "choose another --model_dir."
             )
-        without = dict.fromkeys(("distill_file", *NUMBERS)) | {"distill_epochs": 0.0, "model_dir": self.teacher}
-        return dataclasses.replace(self.options, **without)
+        return (Phase(TEACHER, dict.fromkeys(("distill_file", *NUMBERS)) | {"distill_epochs": 0.0}),)
 
     def of_this_phase(self, options):
         if not self.distils:

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -17,11 +18,13 @@ class Part:
     """An optimizer and the weights that it trains.
 
     Attributes:
+        optimization: the `Optimization` that made it.
         optimizer: of `make_optimizer`.
         clip_norm: of the gradients of these weights; None for that of the training as a whole.
         keys: the identities of the weights.
     """
 
+    optimization: Any
     optimizer: Optimizer
     clip_norm: float | None = None
     keys: set[int] = dataclasses.field(default_factory=set)
@@ -51,7 +54,7 @@ class GroupedOptimizer:
         self._shown: dict[str, tuple[str, Rate]] = {}  # of each group: its part and its rate
         self._group_of: dict[int, str] = {}  # by the identity of a weight
 
-    def prepare(self, named: Mapping[str, object], not_decayed: tuple[str, ...]) -> None:
+    def prepare(self, named: Mapping[str, Any], not_decayed: tuple[str, ...]) -> None:
         """Makes the optimizers. Weights of groups that never begin become non-trainable.
 
         Args:
@@ -63,12 +66,12 @@ class GroupedOptimizer:
             first = group.first_step(self.optimization.num_steps)
             if first is None or not group.rate:
                 named[name].trainable = False
-            if not named[name].trainable:
+            if first is None or not named[name].trainable:
                 continue
             part = group.name if group.is_separate else REST
             if part not in self.parts:
                 optimization = group.optimization(self.optimization) if group.is_separate else self.optimization
-                self.parts[part] = Part(optimization.make_optimizer(), group.clip_norm)
+                self.parts[part] = Part(optimization, optimization.make_optimizer(), group.clip_norm)
             self.parts[part].keys.add(id(named[name]))
             rate = Rate(group.rate, first)
             rates.setdefault(part, []).append((named[name], rate))
@@ -77,9 +80,27 @@ class GroupedOptimizer:
         self.parts = {name: self.parts[name] for name in order if name in self.parts}
         self._shown = {name: self._shown[name] for name in order if name in self._shown}
         excluded = [variable for name, variable in named.items() if name.endswith(not_decayed)]
-        for name, part in self.parts.items():
-            part.optimizer.exclude_from_weight_decay(var_list=excluded)
-            part.optimizer.set_rates(rates[name])
+        for label, each in self.parts.items():
+            each.optimizer.exclude_from_weight_decay(var_list=excluded)
+            each.optimizer.set_rates(rates[label])
+
+    @property
+    def is_separate(self) -> bool:
+        """Whether a group has an optimizer of its own; else all share one, at rates of their own."""
+        return list(self.parts) != [REST]
+
+    def describe(self) -> str:
+        """Describes how each group learns: `task: adam at 0.0005, constant; layers: sgd at 0.01, constant, from step 40`."""
+        found = []
+        for name, (part, rate) in self._shown.items():
+            own = self.parts[part].optimization
+            begins = f", from step {rate.begins:,}" if rate.begins else ""
+            found.append(f"{name}: {own.optimizer} at {own.learning_rate * rate.factor:g}, {own.schedule}{begins}")
+        return "; ".join(found)
+
+    def beginning_after(self, step: int) -> list[str]:
+        """Returns the names of the groups that begin to learn after a step."""
+        return [name for name, (_, rate) in self._shown.items() if rate.begins > step]
 
     def build(self, variables) -> None:
         """Creates the moments of all variables."""
@@ -107,7 +128,7 @@ class GroupedOptimizer:
     @property
     def named_variables(self) -> dict:
         """The variables by their names in a state, those of each part below its name; of a single part as those of one optimizer."""
-        if list(self.parts) == [REST]:
+        if not self.is_separate:
             return self._first.named_variables
         return {
             f"{group}.{name}": variable

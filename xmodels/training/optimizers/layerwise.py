@@ -77,7 +77,9 @@ class Layerwise:
         """
         weights = {f"backbone.{name}": weight for name, weight in named_weights(backbone).items()}
         divided = divide(self.groups(backbone), weights)
-        return [(weights[n], Rate(group.rate, group.begins)) for n, group in divided.items() if group.name != REST]
+        return [
+            (weights[n], Rate(group.rate, int(group.begins or 0))) for n, group in divided.items() if group.name != REST
+        ]
 
     def describe(self, backbone) -> str:
         """Describes the rates of all layers from the top down in a line; "" if all are equal."""
