@@ -1,6 +1,6 @@
-"""Writes the tables of systems, tasks and decisions, each row from the page that describes it: `python -m tests.helpers.listings`.
+"""Writes the tables of systems, tasks, layouts and decisions from the pages that describe them: `python -m tests.helpers.listings`.
 
-A page of `docs` holds its rows in a comment, so that a new system, task or decision only adds its own files:
+A page of `docs` holds its rows in a comment, so that a new system, task, layout or decision only adds its own files:
 
     <!-- listing
     - systems: [gpt, gpt2]
@@ -21,6 +21,7 @@ from typing import Any
 
 import yaml
 
+from data_pipelines import layout
 from xmodels import systems
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -29,20 +30,21 @@ TABLE = re.compile(r"(<!-- begin ([^\n]+?) -->\n).*?(<!-- end \2 -->)", re.DOTAL
 KEYS = {  # what a row must hold, by the key that names its kind
     "systems": {"title", "en", "zh"},
     "tasks": {"en", "zh", "learns_from", "predict", "serves"},
+    "layouts": {"holds", "for"},
     "decision": set(),
 }
-OPTIONAL = {"checkpoints", "checkpoints_zh"}
+OPTIONAL = {"checkpoints", "checkpoints_zh", "label"}
 Row = dict[str, Any]
 
 
 def rows(kind: str, root: pathlib.Path = ROOT) -> list[Row]:
-    """The rows of a kind on all pages, each with `page`, the path from the root."""
+    """Returns the rows of a kind on all pages, each with `page`, the path from the root."""
     found = [row for page in sorted((root / "docs").rglob("*.md")) for row in rows_of(page, root) if kind in row]
     return sorted(found, key=lambda row: (row.get("title") or str(row[kind])).lower())
 
 
 def rows_of(page: pathlib.Path, root: pathlib.Path = ROOT) -> Iterator[Row]:
-    """The rows in the comment of a page. Raises a ValueError that names page and key where one is missing or unknown."""
+    """Yields the rows in the comments of a page. Raises a ValueError that names page and key where one is missing or unknown."""
     text = page.read_text(encoding="utf-8")
     name = page.relative_to(root).as_posix()
     for comment in COMMENT.findall(text):
@@ -62,7 +64,7 @@ def rows_of(page: pathlib.Path, root: pathlib.Path = ROOT) -> Iterator[Row]:
 
 
 def systems_table(link: Callable[[str], str], language: str = "en") -> str:
-    """The table of systems: name and page, what it learns from, whose checkpoints it exchanges, values of --system."""
+    """Returns the table of systems: name and page, what it learns from, whose checkpoints it exchanges, values of --system."""
     head = {
         "en": "| System | What it learns from | Checkpoints it can exchange | `--system=` |",
         "zh": "| 系统 | 学习目标或训练数据 | 可互转的检查点 | `--system=` |",
@@ -76,7 +78,7 @@ def systems_table(link: Callable[[str], str], language: str = "en") -> str:
 
 
 def tasks_table(link: Callable[[str], str], language: str = "en") -> str:
-    """The table of tasks: names, what they predict, and the page."""
+    """Returns the table of tasks: names, what they predict, and the page."""
     lines = [{"en": "| `--task=` | What it predicts |", "zh": "| `--task=` | 预测什么 |"}[language], "| --- | --- |"]
     for row in rows("tasks"):
         names = ", ".join(f"[`{name}`]({link(row['page'])})" for name in row["tasks"])
@@ -85,7 +87,7 @@ def tasks_table(link: Callable[[str], str], language: str = "en") -> str:
 
 
 def inputs_table(link: Callable[[str], str]) -> str:
-    """The table of what tasks read and give: files, `predict`, the exported SavedModel."""
+    """Returns the table of what tasks read and give: files, `predict`, the exported SavedModel."""
     lines = ["| task | learns from | `predict` | `export_model`, `serving_default` |", "| --- | --- | --- | --- |"]
     for row in rows("tasks"):
         names = ", ".join(f"[`{name}`]({link(row['page'])})" for name in row["tasks"])
@@ -93,8 +95,17 @@ def inputs_table(link: Callable[[str], str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def layouts_table(link: Callable[[str], str]) -> str:
+    """Returns the table of the layouts of records: values of --packing, what a record holds, and for which systems it is."""
+    lines = ["| `--packing` | a record holds | label | for |", "| --- | --- | --- | --- |"]
+    for row in rows("layouts"):
+        names = ", ".join(f"`{name}`" for name in row["layouts"])
+        lines.append(f"| {names} | {row['holds']} | {row.get('label', '')} | [{row['for']}]({link(row['page'])}) |")
+    return "\n".join(lines) + "\n"
+
+
 def decisions_list(link: Callable[[str], str], group: str) -> str:
-    """The list of the decisions of a group."""
+    """Returns the list of the decisions of a group."""
     found = sorted(
         (row for row in rows("decision") if row["decision"] == group), key=lambda row: row["heading"].lower()
     )
@@ -105,12 +116,13 @@ TABLES: dict[str, Callable[..., str]] = {
     "systems": systems_table,
     "tasks": tasks_table,
     "inputs": inputs_table,
+    "layouts": layouts_table,
     "decisions": decisions_list,
 }
 
 
 def filled(page: pathlib.Path) -> str:
-    """The text of a page with its tables made anew."""
+    """Returns the text of a page with its tables made anew."""
     folder = page.parent
 
     def link(target: str) -> str:
@@ -124,22 +136,22 @@ def filled(page: pathlib.Path) -> str:
 
 
 def pages() -> list[pathlib.Path]:
-    """The pages that hold a table."""
+    """Returns the pages that hold a table."""
     everywhere = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     return sorted(page for page in everywhere if TABLE.search(page.read_text(encoding="utf-8")))
 
 
 def listed(kind: str) -> list[str]:
-    """The names that the rows of a kind have, sorted."""
+    """Returns the names that the rows of a kind have, sorted."""
     return sorted(name for row in rows(kind) for name in row[kind])
 
 
 def expected(kind: str) -> list[str]:
-    """The names that the folder listing of a kind has, sorted."""
-    if kind == "systems":
-        return systems.names()
-    folder = ROOT / "xmodels/tasks"
-    return sorted(path.parent.name for path in folder.glob("*/task.py") if path.parent.name != "base")
+    """Returns the names that the folder listing of a kind has, sorted."""
+    if kind == "tasks":
+        folder = ROOT / "xmodels/tasks"
+        return sorted(path.parent.name for path in folder.glob("*/task.py") if path.parent.name != "base")
+    return sorted({"systems": systems.names, "layouts": layout.names}[kind]())
 
 
 if __name__ == "__main__":
