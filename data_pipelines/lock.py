@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import psutil
 
 from data_pipelines.errors import UsageError
+from data_pipelines.files import open_own
 
 LOCK = "run.lock"
 ATTEMPTS = 1000  # to open a file that other runs remove when they end
@@ -29,7 +30,7 @@ def locked(folder: str, flag: str = "model_dir") -> Iterator[None]:
         flag: which names the folder.
 
     Raises:
-        UsageError: another process holds the lock.
+        UsageError: another process holds the lock, or a link, a pipe or the like has its name.
     """
     path = os.path.join(folder, LOCK)
     try:
@@ -61,7 +62,7 @@ def check_free(folder: str, flag: str = "model_dir") -> None:
     For a command that will take the lock later, and would only then be refused.
     """
     try:
-        with open(os.path.join(folder, LOCK), encoding="utf-8") as file:
+        with open(open_own(os.path.join(folder, LOCK), os.O_RDONLY), encoding="utf-8") as file:
             owner = file.read()
             if _is_alive(owner):  # else the lock is not even tried, so that a run that begins now does not meet ours
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -92,7 +93,7 @@ def _own(path: str, flag: str):
         with contextlib.suppress(FileExistsError):  # a folder that vanishes at this moment is no folder to `makedirs`
             os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
-            file = open(path, "a+", encoding="utf-8")  # noqa: SIM115
+            file = open(open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+", encoding="utf-8")  # noqa: SIM115
         except FileNotFoundError:  # another run that ended has just removed the empty folder; or a link leads nowhere
             if not attempts_left:
                 raise

@@ -65,7 +65,7 @@ class ShardWriter:
         self.offsets: list[int] = []
 
     def __enter__(self):
-        self.file = open(self.temporary, "wb", buffering=1 << 20)
+        self.file = open(self.temporary, "xb", buffering=1 << 20)
         return self
 
     def write(self, *records: bytes) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from data_pipelines import strict_json
 from data_pipelines.errors import DataError
-from data_pipelines.files import file_sha256, write_json
+from data_pipelines.files import append_to, check_own, file_sha256, own_folder, write_json
 from xmodels.comparison import budget
 from xmodels.comparison.budget import StepCost
 from xmodels.comparison.stages import RESUMABLE, Naming, Stage
@@ -59,11 +59,16 @@ class Workspace(Naming):
         """Makes room: what a killed command left is removed where the command could not go on from it."""
         path = self.output(one)
         for folder in (os.path.dirname(path), os.path.join(self.folder, LOGS)):
-            os.makedirs(folder, exist_ok=True)
+            if folder != self.folder:  # which the user named, and which may be a link
+                own_folder(folder)
         if one.kind not in RESUMABLE:
             for each in (path, *glob.glob(f"{glob.escape(path)}.*.partial")):
-                shutil.rmtree(each) if os.path.isdir(each) else os.path.lexists(each) and os.remove(each)
-        with open(self.log(one), "a", encoding="utf-8") as file:
+                if os.path.isdir(each) and not os.path.islink(each):
+                    shutil.rmtree(each)
+                elif os.path.lexists(each):
+                    os.remove(each)
+        check_own(path)
+        with append_to(self.log(one)) as file:
             file.write(f"$ xmodels {shlex.join(self.command(one))}\n")
 
     def finish(self, one: Stage, code: int, seconds: float, processor_seconds: float) -> None:
@@ -76,7 +81,7 @@ class Workspace(Naming):
             "command": self.command(one), "finished": time.strftime("%Y-%m-%d %H:%M"),
         }  # fmt: skip
         path = self._mark(FAILED if code else DONE, one)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        own_folder(os.path.dirname(path))
         write_json(path, mark)
         if code:
             self.broken.add(self.fingerprint(one))

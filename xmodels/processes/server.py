@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 
+from data_pipelines.files import append_to
 from data_pipelines.quiet import quiet_start
 from xmodels.processes.child import end_with
 
@@ -112,7 +113,7 @@ def _can_fork() -> bool:
 
 
 def _opened(path: str | None):
-    return open(path, "a", encoding="utf-8") if path else contextlib.nullcontext()
+    return append_to(path) if path else contextlib.nullcontext()
 
 
 def begin(request: dict) -> None:

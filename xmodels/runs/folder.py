@@ -15,7 +15,7 @@ import tensorflow as tf
 from data_pipelines import checksums
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.escaping import for_markdown
-from data_pipelines.files import is_temporary, remove_own, temporary_name, whole_file, write_json
+from data_pipelines.files import check_own, is_temporary, remove_own, temporary_name, whole_file, write_json
 from data_pipelines.lock import LOCK
 from data_pipelines.records.manifest import MANIFEST
 from data_pipelines.schema import Count, Place, convert
@@ -26,6 +26,7 @@ from xmodels.training.states import checkpoints
 from xmodels.training.watching.progress import print_status
 
 CONFIG, RESULTS, BACKBONE = "config.json", "results.json", "backbone"
+OWN_FOLDERS = ("checkpoints", "tensorboard", "nonfinite", "pictures", BACKBONE)  # a run writes into them
 MODEL_FILES = (*DECISIVE, checksums.FILE)  # of the model folder that is handed over
 PACKAGES = ("tensorflow", "keras", "numpy", "tokenizers", "safetensors", "jieba", "xmodels")
 
@@ -101,6 +102,8 @@ def existing(
     phases: tuple[str, ...] = (),
 ) -> Claim:  # fmt: skip
     """What a folder holds for a run that is about to begin; changes nothing. Arguments and errors are those of `claim`."""
+    for name in (*OWN_FOLDERS, *phases):
+        check_own(os.path.join(folder, name))
     changed_flags.check_origin(folder, flags.get("init_checkpoint"))
     states = checkpoints.complete(os.path.join(folder, "checkpoints"))
     now = {**job, "flags": flags, "settings": settings}
@@ -225,12 +228,15 @@ def write_data(folder: str, tokenizer: Tokenizer, manifest_folder: str | None) -
     write_json(os.path.join(folder, TOKENIZER), tokenizer.describe())
     checksums.record(folder, [*tokenizer.files(), TOKENIZER])
     if manifest_folder is not None:
-        shutil.copyfile(os.path.join(manifest_folder, MANIFEST), os.path.join(folder, "data_manifest.json"))
+        with open(os.path.join(manifest_folder, MANIFEST), "rb") as source:
+            with whole_file(os.path.join(folder, "data_manifest.json")) as file:
+                shutil.copyfileobj(source, file)
 
 
 def write_backbone(folder: str, backbone, objective, tokenizer: Tokenizer, system: str | None = None) -> str:
     """Writes `backbone/`, the model folder that is handed over, in one piece. Returns its path."""
     path = os.path.join(folder, BACKBONE)
+    check_own(path)
     for name in os.listdir(folder):
         if name.startswith(f"{BACKBONE}.") and is_temporary(name):  # of a run that was killed
             remove_own(os.path.join(folder, name), MODEL_FILES)

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 
-from data_pipelines.files import write_json
+from data_pipelines.files import own_folder, write_json
 from xmodels.conversion import convert
 from xmodels.jobs.finetune.errors import write_errors
 from xmodels.jobs.multitask.job import Job, Member
@@ -62,7 +62,7 @@ def write_member(job: Job, name: str, results: dict[str, float], facts: dict[str
     member = job.members[name]
     options, labels = member.options, member.data.labels
     folder = options.model_dir
-    os.makedirs(folder, exist_ok=True)
+    own_folder(folder)
     run_folder.write_data(folder, job.tokenizer, None)
     write_task(folder, member.task, member.data.num_texts, options.max_seq_length)
     choose_settings(folder, settings)

@@ -8,6 +8,7 @@ import statistics
 import numpy as np
 
 from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.files import whole_file
 from data_pipelines.finetuning import linear
 from data_pipelines.text.framing import pack
 from data_pipelines.text.vocabulary import Vocabulary
@@ -49,7 +50,8 @@ def write_report(
     words = linear.bag_of_words(train_rows, test_rows).accuracy
     masked = _json(os.path.join(folder, "pretrained", "config.json"))["settings"]["masking_rate"]
     charts = curves(train, evaluations, baselines, f"training, {masked:.0%} masked")
-    draw(charts, titles=True).savefig(os.path.join(folder, "curves.png"), dpi=110)
+    with whole_file(os.path.join(folder, "curves.png")) as file:
+        draw(charts, titles=True).savefig(file, dpi=110, format="png")
     last, visible = evaluations[-1], baselines.visible_baseline
     facts = {
         "Masked LM on held-out text": f"{last['masked_lm_accuracy']:.1%} right; always predicting the most frequent token: "

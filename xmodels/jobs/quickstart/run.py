@@ -18,6 +18,7 @@ import time
 
 from data_pipelines.corpora import docstrings
 from data_pipelines.errors import ReportedError, UsageError
+from data_pipelines.files import whole_file
 from data_pipelines.quiet import quiet_start
 from data_pipelines.text.sentences import split_english
 from xmodels.jobs.quickstart.options import Options
@@ -300,7 +301,7 @@ def collect_english(folder: str, samples_dir: str | None) -> None:
 
 
 def _write_documents(path: str, modules: list[docstrings.Module]) -> None:
-    with open(path, "w", encoding="utf-8") as file:
+    with whole_file(path, "w") as file:
         for module in modules:
             for paragraph in module.paragraphs:
                 file.write("\n".join(split_english(paragraph)) + "\n")
@@ -322,7 +323,7 @@ def _write_rows(path: str, modules: list[docstrings.Module], each: int) -> None:
         random.Random(package).shuffle(texts)
         rows += [(package, text) for text in texts[:each]]
     random.Random(0).shuffle(rows)
-    with open(path, "w", encoding="utf-8", newline="") as file:
+    with whole_file(path, "w", newline="") as file:
         csv.writer(
             file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE, quotechar=None, escapechar="\\"
         ).writerows([("label", "text"), *rows])
@@ -342,7 +343,7 @@ def collect_chinese(folder: str, samples_dir: str | None) -> None:
         with open(path, encoding="utf-8") as file:
             documents += file.read().strip().split("\n\n")
     for name, part in (("heldout", documents[::10]), ("pretrain", [d for i, d in enumerate(documents) if i % 10])):
-        with open(os.path.join(folder, f"{name}.txt"), "w", encoding="utf-8") as file:
+        with whole_file(os.path.join(folder, f"{name}.txt"), "w") as file:
             file.write("\n\n".join(part) + "\n")
     for name in ("train", "dev", "test"):
         shutil.copyfile(os.path.join(source, f"{name}.tsv"), os.path.join(folder, f"{name}.tsv"))

@@ -6,6 +6,7 @@ import numpy as np
 
 from xmodels.tasks.answer_span.measures import SQUAD2, measured
 from xmodels.tasks.answer_span.spans import decide
+from xmodels.tasks.base.pictures import save
 
 BLUE, RED = "#1450c8", "#c83232"
 LENGTHS = (2, 5, 10, 20, 40, 80)  # characters; bounds of the bars
@@ -23,8 +24,7 @@ def draw(folder: str, predictions, questions, metric: str, threshold: float | No
         figures["threshold"] = by_threshold(predictions, questions, threshold)
     paths = []
     for name, figure in figures.items():
-        paths.append(os.path.join(folder, f"{name}.png"))
-        figure.savefig(paths[-1], dpi=110)
+        paths.append(save(figure, os.path.join(folder, f"{name}.png")))
     return paths
 
 

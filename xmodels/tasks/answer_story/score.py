@@ -8,6 +8,7 @@ import numpy as np
 from data_pipelines.corpora.babi import StoryQuestion, read_tasks, task_numbers
 from xmodels.tasks.answer_story.answer import StoryAnswer
 from xmodels.tasks.answer_story.pictures import draw
+from xmodels.tasks.base.pictures import save
 from xmodels.tasks.base.score import check_plots, predict
 
 FAILED_ABOVE = 5.0  # percent of errors; so bAbI counts failed tasks (Weston et al., 2015)
@@ -73,6 +74,6 @@ def write_plots(folder: str, predictor, questions, predictions) -> list[str]:
         if asked.task in paths:
             continue
         story = (asked.sentences[-predictor.encoder.max_sentences :], asked.question)
-        paths[asked.task] = os.path.join(folder, f"{asked.task}.png")
-        draw(story, answer, predictor.attention(story), asked.answer).savefig(paths[asked.task], dpi=110)
+        figure = draw(story, answer, predictor.attention(story), asked.answer)
+        paths[asked.task] = save(figure, os.path.join(folder, f"{asked.task}.png"))
     return list(paths.values())

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from data_pipelines.files import whole_file
+
 BLUE, RED, GREY = "#1450c8", "#c83232", "#777777"
 MOST = 12  # labels that are drawn, the most frequent ones
 THRESHOLDS = np.linspace(0.0, 1.0, 101)
@@ -22,8 +24,15 @@ def write(folder: str, figures: dict[str, Any]) -> list[str]:
         os.makedirs(folder, exist_ok=True)
         paths = [os.path.join(folder, f"{name}.png") for name in figures]
         for path, figure in zip(paths, figures.values(), strict=True):
-            figure.savefig(path, dpi=110)
+            save(figure, path)
     return paths
+
+
+def save(figure, path: str) -> str:
+    """Writes a figure as a PNG file that appears when it is whole. Returns its path."""
+    with whole_file(path) as file:
+        figure.savefig(file, dpi=110, format="png")
+    return path
 
 
 def folded(names: Sequence[str], table: np.ndarray, counts: np.ndarray) -> tuple[list[str], np.ndarray]:

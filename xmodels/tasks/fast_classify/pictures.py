@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 
+from xmodels.tasks.base.pictures import save
 from xmodels.tasks.fast_classify.answer import DEFAULT_SPEED
 from xmodels.tasks.fast_classify.exits import Exits
 
@@ -22,8 +23,7 @@ def draw(folder: str, exits: Exits, truth) -> list[str]:
     for name, figure in figures.items():
         for axis in figure.axes:
             axis.spines[["top", "right"]].set_visible(False)
-        paths.append(os.path.join(folder, f"{name}.png"))
-        figure.savefig(paths[-1], dpi=110)
+        paths.append(save(figure, os.path.join(folder, f"{name}.png")))
     return paths
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xmodels.tasks.base.answer import Question
+from xmodels.tasks.base.pictures import save
 from xmodels.tasks.base.score import check_plots, predict
 from xmodels.tasks.rank.read import RankSource, read_lists, relevances
 
@@ -132,6 +133,4 @@ def draw(folder: str, predictions: list, truth: list, settings: dict) -> list[st
     axis.set_xticks(ranks, [*map(str, ranks[:-1]), f"> {DEEPEST}"])
     axis.set(xlabel="rank of the first relevant candidate", ylabel="lists")
     axis.spines[["top", "right"]].set_visible(False)
-    path = os.path.join(folder, "ranks.png")
-    figure.savefig(path, dpi=110)
-    return [path]
+    return [save(figure, os.path.join(folder, "ranks.png"))]

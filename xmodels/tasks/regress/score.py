@@ -5,6 +5,7 @@ import os
 import numpy as np
 
 from xmodels.tasks.base.answer import Question
+from xmodels.tasks.base.pictures import save
 from xmodels.tasks.base.score import check_plots, predict
 from xmodels.tasks.regress.read import read_numbers
 
@@ -74,6 +75,4 @@ def draw(folder: str, predictions: list[float], truth: list[float], settings: di
     axis.plot(ends, ends, color="black", linewidth=0.8, linestyle="--")
     axis.set(xlabel="true", ylabel="predicted", title=f"Spearman {scores(predictions, truth)['spearman']:.3f}")
     axis.spines[["top", "right"]].set_visible(False)
-    path = os.path.join(folder, "numbers.png")
-    figure.savefig(path, dpi=110)
-    return [path]
+    return [save(figure, os.path.join(folder, "numbers.png"))]

@@ -8,6 +8,7 @@ import numpy as np
 from data_pipelines.corpora.tables import Columns
 from data_pipelines.errors import DataError
 from xmodels.tasks.base.answer import Question
+from xmodels.tasks.base.pictures import save
 from xmodels.tasks.base.score import check_plots, predict
 from xmodels.tasks.classify.score import scores as label_scores
 from xmodels.tasks.regress.read import as_number
@@ -163,6 +164,4 @@ def draw(folder: str, predictions, truth: Truth, settings: dict) -> list[str]:
         axis.set_xticks(range(1, 12), [*map(str, range(1, 11)), "> 10"])
         axis.set(xlabel="rank of the correct text", ylabel="rows")
     axis.spines[["top", "right"]].set_visible(False)
-    path = os.path.join(folder, "similarities.png")
-    figure.savefig(path, dpi=110)
-    return [path]
+    return [save(figure, os.path.join(folder, "similarities.png"))]

@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 
+from xmodels.tasks.base.pictures import save
 from xmodels.tasks.tag.settings import OUTSIDE, are_spans
 
 BLUE, LIGHT = "#1450c8", "#9db8ee"
@@ -20,8 +21,7 @@ def draw(folder: str, predictions: list[list[str]], truth: list[list[str]], foun
     os.makedirs(folder, exist_ok=True)
     paths = []
     for name, figure in (("types", by_type(found["types"])), ("confusions", confusions(predictions, truth))):
-        paths.append(os.path.join(folder, f"{name}.png"))
-        figure.savefig(paths[-1], dpi=110)
+        paths.append(save(figure, os.path.join(folder, f"{name}.png")))
     return paths
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
-from data_pipelines.files import file_sha256, remove_own, temporary_name, write_json
+from data_pipelines.files import check_own, file_sha256, own_folder, remove_own, temporary_name, write_json
 from data_pipelines.schema import Count, Place, Positive, Sha256, convert
 from xmodels.models.folder import assign, read_json, read_weights, values_of, write_weights
 from xmodels.training.step.streams import ONLY
@@ -150,7 +150,9 @@ def _optimizer_values(learner) -> dict[str, np.ndarray]:
 def save(folder: str, learner, state: State, keep: int = 2) -> str:
     """Writes the state of a learner below `folder` and removes all but the `keep` newest and the best."""
     path = path_of(folder, state.step)
-    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+    own_folder(folder)
+    check_own(path)
+    for name in os.listdir(folder):
         if re.fullmatch(r"step_\d{8}\.[0-9a-f]{12}\.partial", name):  # of a run that was killed
             remove_own(os.path.join(folder, name), reversed(FILES))
     temporary = temporary_name(path)

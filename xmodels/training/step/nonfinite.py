@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from data_pipelines.errors import NonFiniteError
+from data_pipelines.files import own_folder, whole_file
 
 FOLDER = "nonfinite"
 MOST_KEPT = 10  # only the first so many skipped steps are written, which are the most informative
@@ -33,12 +34,13 @@ class Skipped:
     def write(self, folder: str, weight_norms: dict[str, float]) -> str:
         """Writes step_N.npz (the batch) and step_N.json (losses and norms) below `folder`. Returns the path of the latter."""
         path = os.path.join(folder, FOLDER, f"step_{self.step:08d}")
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        own_folder(os.path.dirname(path))
         arrays: dict[str, Any] = dict(self.batch)  # the names of features are no arguments of numpy
-        np.savez_compressed(f"{path}.npz", **arrays)
+        with whole_file(f"{path}.npz") as file:
+            np.savez_compressed(file, **arrays)
         layers = {n: {"gradient": g, "weight": weight_norms[n]} for n, g in self.gradient_norms.items()}
         found = {"step": self.step, "losses": self.losses, "norms": layers}
-        with open(f"{path}.json", "w", encoding="utf-8") as file:
+        with whole_file(f"{path}.json", "w") as file:
             json.dump(found, file, indent=1)  # NaN and Infinity are written as in Python and JavaScript
         return f"{path}.json"
 

@@ -9,7 +9,7 @@ import psutil
 import tensorflow as tf
 from tensorboard.plugins.histogram.metadata import create_summary_metadata
 
-from data_pipelines.files import whole_file
+from data_pipelines.files import append_to, check_own, whole_file
 from xmodels.training.watching.progress import parted_log, print_status
 from xmodels.training.watching.samples import as_text
 
@@ -27,13 +27,15 @@ class RunLog:
     def __init__(self, folder: str, resumed_step: int = 0):
         self.path = os.path.join(folder, "log.jsonl")
         self._forget_after(resumed_step)
-        self.writer = tf.summary.create_file_writer(os.path.join(folder, "tensorboard"))
+        events = os.path.join(folder, "tensorboard")
+        check_own(events)
+        self.writer = tf.summary.create_file_writer(events)
 
     def _forget_after(self, step: int) -> None:
         entries, others = parted_log(self.path)
         if others:
             damaged = f"{self.path}.damaged"
-            with open(damaged, "ab") as file:
+            with append_to(damaged, "ab") as file:
                 file.writelines(others)
             print_status(f"{self.path}: {len(others):,} line(s) are not log entries; they were moved to {damaged}.")
         with whole_file(self.path, "w") as file:
@@ -41,7 +43,7 @@ class RunLog:
 
     def note(self, kind: str, step: int, values: dict) -> None:
         """Adds an entry that holds more than numbers, to log.jsonl only."""
-        with open(self.path, "a", encoding="utf-8") as file:
+        with append_to(self.path) as file:
             file.write(json.dumps({"kind": kind, "step": step, "time": time.time(), **values}) + "\n")
 
     def write(self, kind: str, step: int, values: dict[str, float]) -> None:
