@@ -59,6 +59,9 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
         Feature(L, "int32", "tokens of each segment, before special tokens are added"),
         Feature(NL, "int32", "the same of several pairs of texts"),
     ),
+    "points": (
+        Feature(NL, "float32", "the vectors of a set, in any order; `padding_mask` is True on those that exist"),
+    ),
     "position_ids": (Feature(L, "int32", "the place of each token in its own example, from 0"),),
     "task_ids": (Feature(L, "int32", "the pretraining task of the example, on each of its tokens (ERNIE 2.0)"),),
     "role_ids": (Feature(L, "int32", "who speaks in a dialogue: 0 the one who began it, 1 the one who answers"),),

@@ -12,12 +12,12 @@ from data_pipelines.text.frames import ROBERTA, T5
 from data_pipelines.text.framing import pack
 from tests.helpers.parity import assert_close
 from xmodels.conversion import convert
-from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.vocabularies import TokenizerFiles, as_pair
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.targets import searched
 from xmodels.interfaces.reading import BART_READING
 from xmodels.models import bart, folder, marian, t5
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.tasks.classify.task import Classify
 
 TOKENIZERS = pathlib.Path(__file__).parents[1] / "golden/tokenizers"

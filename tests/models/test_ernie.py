@@ -22,12 +22,12 @@ from data_pipelines.text.vocabulary import Vocabulary
 from tests.helpers.invocation import invoke
 from tests.helpers.parity import assert_close, assert_gradient_norms, gradients_of, read_case
 from xmodels.conversion import convert
-from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.paddle_tensors import _tensor, read_tensor
 from xmodels.conversion.tables.ernie import HUGGING_FACE, PADDLE
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models import folder
 from xmodels.models.backbone import named_weights
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.ernie import SIZES, Ernie, ErnieConfig
 from xmodels.objectives.dialogue import Dialogue
 from xmodels.objectives.masked_lm import MaskedLM

@@ -21,10 +21,10 @@ from data_pipelines.text.spelling import spell_out, spelling
 from data_pipelines.text.tokenizer_settings import PAIR
 from tests.helpers.samples import ROOT
 from xmodels.conversion import convert
-from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.vocabularies import TokenizerFiles, as_pair
 from xmodels.layers.positions import concatenated_sinusoid
 from xmodels.models import folder
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.marian import SIZES, Marian, MarianConfig
 from xmodels.runs.loaded import load
 

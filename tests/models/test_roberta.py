@@ -21,12 +21,12 @@ from data_pipelines.text.vocabulary import MASK
 from tests.helpers.parity import assert_close, read_case
 from tests.ops.test_corruption import VOCABULARY, hidden_of, seeds_of
 from xmodels.conversion import convert, fairseq
-from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.tables.roberta import HUGGING_FACE
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.interfaces.reading import ROBERTA_READING
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.roberta import SIZES, Roberta, RobertaConfig, real_positions
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.systems import roberta

@@ -11,7 +11,6 @@ from safetensors.numpy import load_file, save_file
 from data_pipelines.errors import CheckpointError
 from tests.helpers.parity import assert_close, assert_gradient_norms, gradients_of, read_case
 from xmodels.conversion import convert
-from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.tables.t5 import TABLE
 from xmodels.conversion.tensors import rows
 from xmodels.decoding.options import Decoding
@@ -20,6 +19,7 @@ from xmodels.layers.attention.visible import Visible
 from xmodels.layers.relative_buckets import RelativeBuckets
 from xmodels.models import folder
 from xmodels.models.backbone import named_weights
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.t5 import SIZES, T5, T5Config
 from xmodels.objectives.seq2seq import Seq2Seq
 

@@ -22,7 +22,6 @@ from tests.helpers import translation_run
 from tests.helpers.invocation import invoke
 from tests.helpers.parity import assert_close
 from xmodels.conversion import convert
-from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.positions import extended
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.decoding.beam import beam_search, gnmt_penalty
@@ -32,6 +31,7 @@ from xmodels.jobs.finetune.start import opened
 from xmodels.jobs.pretrain.network import adopted, check_start
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.ernie import Ernie, ErnieConfig
 from xmodels.models.roberta import Roberta, RobertaConfig
 from xmodels.models.unilm import SIZES, Unilm, UnilmConfig

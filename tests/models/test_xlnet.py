@@ -19,7 +19,6 @@ from data_pipelines.text.framing import pack_ids
 from tests.helpers.parity import assert_close, assert_gradient_norms, assert_outputs, gradients_of, read_case
 from tests.helpers.samples import SHARED
 from xmodels.conversion import configurations, convert, tensors
-from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.tables.xlnet import HUGGING_FACE, TABLE, TENSORFLOW1
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.interfaces.reading import XLNET_READING
@@ -28,6 +27,7 @@ from xmodels.layers.attention.relative import shifted
 from xmodels.layers.attention.two_stream import shifted_rows
 from xmodels.models import folder
 from xmodels.models.backbone import named_weights
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.transformer_xl import TransformerXL, TransformerXLConfig
 from xmodels.models.xlnet import SIZES, XLNet, XLNetConfig
 from xmodels.objectives.measures import weighted_cross_entropy

@@ -12,7 +12,6 @@ from data_pipelines.records.source import RecordSource
 from tests.helpers.invocation import invoke
 from tests.helpers.samples import make_records
 from xmodels import systems
-from xmodels.conversion.formats import Checkpoint
 from xmodels.interfaces.reading import numbers_for
 from xmodels.jobs.pretrain import batches as pretraining_batches
 from xmodels.jobs.pretrain import network as pretraining_network
@@ -22,6 +21,7 @@ from xmodels.jobs.pretrain.options import Options
 from xmodels.jobs.pretrain.plan import STRUCTURAL, plan
 from xmodels.jobs.tpu_preflight.step import stand_in
 from xmodels.models.backbone import named_weights
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.runs import changed_flags
 from xmodels.systems import ernie
 from xmodels.tasks.base.texts import TextReader

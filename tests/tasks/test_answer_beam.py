@@ -12,6 +12,7 @@ from tests.helpers.small_models import TOKENIZER, network
 from tests.tasks.test_answer_span import QUICK, squad
 from xmodels.conversion import convert, formats
 from xmodels.models import folder
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.xlnet import XLNet, XLNetConfig
 from xmodels.tasks.answer_beam.spans import BeamSettings, of_row, roles_of
 from xmodels.tasks.answer_beam.task import NULL, TEXT, AnswerBeam
@@ -41,7 +42,7 @@ def checkpoint():
         folder.assign(prefix, made, values, "a test")
     table = formats.table_of("xlnet")
     assert all(name in table.axes or "blocks" in name for name in values)
-    return backbone, task, formats.Checkpoint("xlnet", config, values, heads=frozenset({"answer_beam"}), system="xlnet")
+    return backbone, task, Checkpoint("xlnet", config, values, heads=frozenset({"answer_beam"}), system="xlnet")
 
 
 def batch_of(rows, length=11, padding=0):

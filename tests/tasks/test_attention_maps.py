@@ -7,6 +7,7 @@ from keras import ops
 from data_pipelines.text.frames import XLNET
 from xmodels.conversion import convert, formats
 from xmodels.models import folder
+from xmodels.models.checkpoint import Checkpoint
 
 CLASSES = {"xlnet": "XLNetModel", "bart": "BartModel", "t5": "T5EncoderModel"}
 
@@ -23,7 +24,7 @@ def network(model):
         n: random.normal(0, 0.5, v.shape).astype("float32") for n, v in folder.values_of("backbone", backbone).items()
     }
     folder.assign("backbone", backbone, values, "a test")
-    return backbone, formats.Checkpoint(model, backbone.config, values)
+    return backbone, Checkpoint(model, backbone.config, values)
 
 
 def features(model):

@@ -8,9 +8,9 @@ import pytest
 from tests.helpers.samples import SHARED
 from xmodels import systems
 from xmodels.conversion import convert
-from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models import folder
+from xmodels.models.checkpoint import Checkpoint
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "tokenizers"
 SMALL = SHARED / "oracles/tokenizer_files/small"

@@ -25,9 +25,9 @@ from xmodels.conversion import (
     vocabularies,
     word_vectors,
 )
-from xmodels.conversion.formats import Checkpoint
 from xmodels.layers.poolings import parts
 from xmodels.models import folder
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.objectives.find import is_objective
 from xmodels.tasks.base.find import JOINT_HEAD, task_class
 

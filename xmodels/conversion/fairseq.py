@@ -17,6 +17,7 @@ from data_pipelines.text.byte_pairs import HEADER
 from xmodels.conversion import formats, tensors
 from xmodels.conversion.pickles import check_allowed, unpickle
 from xmodels.conversion.vocabularies import TokenizerFiles
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import read_json
 
 MODEL, DICTIONARY, ENCODER, MERGES = "model.pt", "dict.txt", "encoder.json", "vocab.bpe"
@@ -47,7 +48,7 @@ PARTS = {
 FUSED = re.compile(r"(.*self_attn)\.in_proj_(weight|bias)")  # of the oldest files: query, key and value
 
 
-def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
+def read(path: str, allow_pickle: bool = False) -> Checkpoint:
     """Reads the folder of a published RoBERTa, or its `model.pt`.
 
     Raises:
@@ -74,7 +75,7 @@ def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
     )
 
 
-def loaded_from(found: Mapping[str, np.ndarray], arguments: Mapping, folder: str, file: str) -> formats.Checkpoint:
+def loaded_from(found: Mapping[str, np.ndarray], arguments: Mapping, folder: str, file: str) -> Checkpoint:
     """A checkpoint from fairseq's tensors and the arguments of its training.
 
     Raises:

@@ -12,7 +12,6 @@ import numpy as np
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.frames import BERT, Frame
 from xmodels.conversion import tables
-from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models.backbone import ModelConfig
 from xmodels.objectives.base import Objective
 
@@ -215,41 +214,6 @@ class Table:
     def is_task(self, label: str) -> bool:
         """Whether a head has classes, which a pretrained checkpoint is not expected to have."""
         return any("C" in axes for name, axes in self.axes.items() if name.startswith(f"objective.{label}."))
-
-
-@dataclasses.dataclass(frozen=True)
-class Checkpoint:
-    """A checkpoint in memory.
-
-    Attributes:
-        model: the file in `xmodels/models`, such as "bert".
-        config: the configuration of that network.
-        values: our flat names, `backbone.…` and `objective.…`, -> float32 arrays.
-        tokenizer: the files of the vocabulary and what is known of them, if there are any.
-        heads: the labels of the heads that `values` holds, such as "masked_lm".
-        labels: the names of the classes, where the checkpoint names them.
-        warnings: what the reader should know, such as heads that are absent.
-        system: the file in `xmodels/systems`; None where the checkpoint names none.
-        special_ids: the ids that a config.json of Hugging Face gives to tokens, such as `eos_token_id`.
-        generation: what its generation_config.json says; None where there is none.
-        form: in which it was read; None for ours.
-        pooling: what the head of a task reads; None for what the paper of the system reads.
-        settings: of the task, as the run that has learnt it keeps them.
-    """
-
-    model: str
-    config: ModelConfig
-    values: dict[str, np.ndarray]
-    tokenizer: TokenizerFiles | None = None
-    heads: frozenset[str] = frozenset()
-    labels: tuple[str, ...] | None = None
-    warnings: tuple[str, ...] = ()
-    system: str | None = None
-    special_ids: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    generation: Mapping[str, Any] | None = None
-    form: Format | None = None
-    pooling: str | None = None
-    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def models_with_tables() -> list[str]:

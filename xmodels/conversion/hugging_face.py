@@ -13,6 +13,7 @@ from xmodels.conversion import configurations, formats, tensors
 from xmodels.conversion import hugging_face_heads as heads
 from xmodels.conversion.pickles import check_allowed, unpickle
 from xmodels.conversion.vocabularies import read_hugging_face, write_hugging_face
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import CONFIG, read_json, read_weights, report_misfits, write_weights
 
 WEIGHTS, INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
@@ -20,7 +21,7 @@ GENERATION = "generation_config.json"
 SPECIAL_IDS = {"bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD}
 
 
-def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
+def read(path: str, allow_pickle: bool = False) -> Checkpoint:
     """Reads a folder that `save_pretrained` wrote, of the present or of older versions.
 
     Raises:
@@ -68,7 +69,7 @@ def _special_ids(stored: dict, vocabulary_size: int, source: str) -> tuple[dict[
     ]
 
 
-def write(path: str, loaded: formats.Checkpoint) -> None:
+def write(path: str, loaded: Checkpoint) -> None:
     """Fills the existing folder `path` with what `from_pretrained` reads."""
     table = formats.table_of(loaded.model)
     form = table.hugging_face
@@ -87,7 +88,7 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
         write_hugging_face(path, loaded.tokenizer, loaded.config.max_sequence_length, form)
 
 
-def _written_ids(loaded: formats.Checkpoint, form: formats.HuggingFace) -> dict[str, int]:
+def _written_ids(loaded: Checkpoint, form: formats.HuggingFace) -> dict[str, int]:
     """The ids of special tokens: those that the source names, else by the roles of the vocabulary."""
     roles = loaded.tokenizer.open().vocabulary.roles if loaded.tokenizer else {}
     wanted = SPECIAL_IDS if form.continues else {"pad_token_id": PAD}

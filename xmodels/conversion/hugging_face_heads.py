@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
-from xmodels.conversion.formats import Checkpoint, HuggingFace, Variables
+from xmodels.conversion.formats import HuggingFace, Variables
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.tasks.base.find import task_class
 
 PROBLEMS = {  # of classes `…ForSequenceClassification`

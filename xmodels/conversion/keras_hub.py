@@ -17,6 +17,7 @@ import numpy as np
 from data_pipelines.errors import CheckpointError
 from xmodels.conversion import configurations, formats, tensors
 from xmodels.conversion.vocabularies import TokenizerFiles
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import CONFIG, read_json
 
 WEIGHTS, TASK_WEIGHTS, TASK, TOKENIZER = "model.weights.h5", "task.weights.h5", "task.json", "tokenizer.json"
@@ -27,7 +28,7 @@ BLOCK = re.compile(r"(layers/transformer_(?:en|de)coder)(?:_(\d+))?/")
 T5_BLOCK = re.compile(r"layers/t5_transformer_layer(?:_(\d+))?/")
 
 
-def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
+def read(path: str, allow_pickle: bool = False) -> Checkpoint:
     """Reads a preset.
 
     Raises:
@@ -68,7 +69,7 @@ def model_of(path: str) -> str:
     return form_for(read_json(source), source)[0]
 
 
-def write(path: str, loaded: formats.Checkpoint) -> None:
+def write(path: str, loaded: Checkpoint) -> None:
     """Fills the existing folder `path`.
 
     Raises:
@@ -95,7 +96,7 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
         _fill(os.path.join(path, TASK_WEIGHTS), head, loaded.config)
 
 
-def _task_of(form: formats.KerasHub, loaded: formats.Checkpoint) -> tuple[str, str] | tuple[None, None]:
+def _task_of(form: formats.KerasHub, loaded: Checkpoint) -> tuple[str, str] | tuple[None, None]:
     """The head that is written, and KerasHub's class of it; a classifier before a masked language model."""
     for task, name in (("classify", form.classifier), ("masked_lm", form.masked_lm)):
         if name and task in loaded.heads:
@@ -104,7 +105,7 @@ def _task_of(form: formats.KerasHub, loaded: formats.Checkpoint) -> tuple[str, s
 
 
 def _write_empty(
-    path: str, form: formats.KerasHub, numbers: dict, loaded: formats.Checkpoint, task_class: str | None, classes: dict
+    path: str, form: formats.KerasHub, numbers: dict, loaded: Checkpoint, task_class: str | None, classes: dict
 ) -> None:
     """Has KerasHub write a preset of this shape, with weights of its own, and a head where it has a class for that."""
     import keras_hub  # ten seconds, and all of its models

@@ -17,6 +17,7 @@ from xmodels.conversion.hugging_face import write_json
 from xmodels.conversion.paddle_tensors import read_tensor
 from xmodels.conversion.pickles import check_allowed, unpickle_arrays
 from xmodels.conversion.vocabularies import TokenizerFiles
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import VOCABULARY, read_json, read_weights, write_weights
 
 WEIGHTS, SINGLE = "model.safetensors", "params"  # the latter a folder, with a file for each tensor
@@ -24,7 +25,7 @@ ENDINGS = (".safetensors", ".npz", ".pdparams")  # in the order in which they ar
 OPTIMIZER = ("_moment1_", "_moment2_", "_beta1_pow_acc", "_beta2_pow_acc", "@LR_DECAY", "learning_rate")
 
 
-def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
+def read(path: str, allow_pickle: bool = False) -> Checkpoint:
     """Reads a folder, or the file of its parameters.
 
     Raises:
@@ -48,7 +49,7 @@ def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
     return dataclasses.replace(loaded, values=values, warnings=(*loaded.warnings, *left), form=form)
 
 
-def write(path: str, loaded: formats.Checkpoint) -> None:
+def write(path: str, loaded: Checkpoint) -> None:
     """Fills the existing folder `path`.
 
     Raises:

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from xmodels.conversion.formats import Checkpoint
+from xmodels.models.checkpoint import Checkpoint
 
 TABLE = re.compile(r"^backbone\..*position(\.table)?\.embeddings$")
 

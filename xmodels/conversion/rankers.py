@@ -4,7 +4,7 @@ import dataclasses
 
 from data_pipelines.errors import UsageError
 from xmodels.conversion import formats
-from xmodels.conversion.formats import Checkpoint
+from xmodels.models.checkpoint import Checkpoint
 
 RANK, REGRESS = "rank", "regress"
 

@@ -14,9 +14,9 @@ from data_pipelines import strict_json
 from data_pipelines.errors import CheckpointError
 from data_pipelines.schema import Place, convert
 from xmodels.conversion import hugging_face
-from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.pickles import check_allowed, unpickle
 from xmodels.layers.poolings import JOINT, is_known, parts
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import CONFIG, check_finite, read_json, read_weights, write_weights
 from xmodels.tasks.base.run import TaskDescription
 from xmodels.tasks.siamese.settings import Settings

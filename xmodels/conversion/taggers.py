@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from data_pipelines.errors import CheckpointError
-from xmodels.conversion.formats import Checkpoint
+from xmodels.models.checkpoint import Checkpoint
 
 HEAD = "objective.tag."
 PLAIN = (f"{HEAD}head.kernel", f"{HEAD}head.bias")

@@ -11,13 +11,14 @@ from data_pipelines.errors import CheckpointError
 from xmodels.conversion import configurations, formats, tensors
 from xmodels.conversion.hugging_face import write_json
 from xmodels.conversion.vocabularies import read_ours, read_renamed, read_sentence_pieces
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import TOKENIZER, read_json
 
 PREFIX = re.compile(r"\.ckpt(-\w+)?$")
 OPTIMIZER = re.compile(r"(^|/)((adam|lamb)_[mv]|Adam|LAMB)(_\d+)?$|^(global_step|beta[12]_power)$")
 
 
-def read(path: str) -> formats.Checkpoint:
+def read(path: str) -> Checkpoint:
     """Reads a checkpoint by its prefix, or by the folder that holds it.
 
     Raises:
@@ -46,7 +47,7 @@ def parted(target: str) -> tuple[str, str | None]:
     return (folder or ".", name) if PREFIX.search(name) else (target, None)
 
 
-def write(path: str, loaded: formats.Checkpoint, prefix: str | None = None) -> None:
+def write(path: str, loaded: Checkpoint, prefix: str | None = None) -> None:
     """Fills the existing folder `path` with what the original code reads.
 
     Args:

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
-from xmodels.conversion.formats import Checkpoint, Table, Variables, table_of
+from xmodels.conversion.formats import Table, Variables, table_of
 from xmodels.models import folder
 from xmodels.models.backbone import ModelConfig
+from xmodels.models.checkpoint import Checkpoint
 
 
 def values_from(

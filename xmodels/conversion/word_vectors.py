@@ -12,7 +12,7 @@ import numpy as np
 
 from data_pipelines.errors import CheckpointError, UsageError
 from xmodels.conversion import vectors as formats
-from xmodels.conversion.formats import Checkpoint
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.conversion.vectors.word2vec import read_binary, read_text, write_binary, write_text
 from xmodels.models.folder import model_class
 

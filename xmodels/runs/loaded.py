@@ -10,6 +10,7 @@ from data_pipelines.errors import CheckpointError, DataError
 from data_pipelines.records.manifest import MANIFEST
 from data_pipelines.text import kinds
 from data_pipelines.text.tokenizer import Tokenizer
+from data_pipelines.text.untokenized import NoTokenizer
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import MAX_WORD_CHARACTERS, WordPieceTokenizer
 from xmodels import systems
@@ -192,6 +193,8 @@ def read_tokenizer(path: str) -> Tokenizer:
         CheckpointError: one of the two is missing or damaged.
     """
     source = os.path.join(path, folder.TOKENIZER)
+    if os.path.isfile(source) and folder.read_json(source).get("tokenizer") == NoTokenizer.kind:
+        return NoTokenizer()
     values = {"max_word_characters": MAX_WORD_CHARACTERS, **folder.read_json(source)}  # converted models lack it
     if values.get("tokenizer") in set(kinds.KINDS) - {"wordpiece"}:
         try:

@@ -96,7 +96,7 @@ def examples(
     values = {name: value.numpy() for name, value in batch.items()}
     rows = [
         row
-        for row, weight in enumerate(values["example_weights"].reshape(len(values["token_ids"]), -1)[:, 0])
+        for row, weight in enumerate(values["example_weights"].reshape(len(values["padding_mask"]), -1)[:, 0])
         if weight
     ]
     return [_example({n: v[row] for n, v in values.items()}, {n: v[row] for n, v in predictions.items()},
@@ -104,7 +104,8 @@ def examples(
 
 
 def _example(values: dict, predictions: dict, tokenizer: Tokenizer, classes) -> dict:
-    ids = values["token_ids"][values["padding_mask"].astype(bool)]
+    real = values["padding_mask"].astype(bool)
+    ids = values["token_ids"][real] if "token_ids" in values else real.nonzero()[0][:0]
     ids = ids[ids > 0] if ids.ndim > 1 else ids  # of a story: the words of all its sentences
     tokens = [_text(tokenizer, i) for i in ids]
     answers = {

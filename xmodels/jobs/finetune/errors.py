@@ -37,7 +37,7 @@ def write_errors(job: Job) -> None:
         "file": os.path.basename(
             (job.options.eval_file if name == "evaluation" else job.options.test_file).rstrip("/")
         ),
-        "rows": len(examples["token_ids"]),
+        "rows": len(examples["padding_mask"]),
         "wrong": len(wrong),
         "pairs": [{"truth": t, "answer": a, "count": count} for (t, a), count in pairs.most_common()],
         "examples": [
@@ -54,7 +54,11 @@ def write_errors(job: Job) -> None:
 
 
 def as_read(examples: dict, row: int, tokenizer: Tokenizer) -> str:
-    """The text of an example without special tokens, several with a bar between; of one that is read in several orders the first."""
+    """Returns the text of an example without special tokens, several with a bar between; of one that is read in several orders the
+    first; of one without tokens its number.
+    """
+    if "token_ids" not in examples:
+        return f"example {row + 1}"
     ids, mask = examples["token_ids"][row], examples["padding_mask"][row]
     if ids.ndim > 1:
         ids, mask = ids[0], mask[0]

@@ -12,7 +12,7 @@ from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import UsageError
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion import convert
-from xmodels.conversion.formats import Checkpoint
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.jobs import step_options
 from xmodels.jobs.finetune.batches import choose_batches
 from xmodels.jobs.finetune.decisive import Evaluation

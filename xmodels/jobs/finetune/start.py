@@ -9,10 +9,10 @@ from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import first_difference
 from xmodels import systems
 from xmodels.conversion import convert
-from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.positions import extended
 from xmodels.layers.poolings import PUBLISHED
 from xmodels.models.backbone import Backbone
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import assign, model_class
 from xmodels.objectives.base import Objective
 from xmodels.tasks.base.auxiliary_lm import WithLanguageModel

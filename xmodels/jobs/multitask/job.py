@@ -14,7 +14,6 @@ from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.files import write_json
 from data_pipelines.strict_yaml import variables_of
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.conversion.formats import Checkpoint
 from xmodels.interfaces.reading import BASE_WIDTH, Reading
 from xmodels.jobs import step_options
 from xmodels.jobs.finetune import options as finetune
@@ -29,6 +28,7 @@ from xmodels.jobs.multitask.plan import Plan, read_plan, task_options
 from xmodels.jobs.multitask.steps import batches_of, epochs_of
 from xmodels.jobs.pretrain.task_schedule import TaskSchedule
 from xmodels.models.backbone import Backbone
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.runs import folder as run_folder
 from xmodels.runs.memory_check import check_resources
 from xmodels.tasks.base import find

@@ -16,13 +16,14 @@ from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary, first_difference
 from xmodels import systems
 from xmodels.conversion.configurations import config_from
-from xmodels.conversion.formats import Checkpoint, has_table, table_of
+from xmodels.conversion.formats import has_table, table_of
 from xmodels.conversion.positions import extended
 from xmodels.jobs.pretrain import length_schedule, system_settings
 from xmodels.jobs.pretrain.batches import rows_per_batch
 from xmodels.jobs.step_options import check_batch_size
 from xmodels.layers import mixers
 from xmodels.models.backbone import ModelConfig, named_weights
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import assign, name_of, read_json
 from xmodels.models.mixing import MixerConfig
 from xmodels.training.optimizers.optimization import NUMBERS

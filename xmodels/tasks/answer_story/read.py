@@ -12,7 +12,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.kinds import tokenizer_of_records
-from xmodels.conversion.formats import Checkpoint
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import model_class
 from xmodels.models.story_transformer import STORY
 from xmodels.tasks.base import read

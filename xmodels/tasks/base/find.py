@@ -92,7 +92,8 @@ class Part:
     """
 
     def __init__(self, task: str, file: str):
-        parents = [c.__module__.removesuffix(".task") for c in getattr(task_class(task), "__mro__", ())]
+        modules = (c.__module__ for c in getattr(task_class(task), "__mro__", ()))
+        parents = [name.removesuffix(".task") for name in modules if name.endswith(".task")]
         folders = [f"{TASKS}.{task}", *(p for p in parents if p.startswith(f"{TASKS}.")), BASE]
         self._modules = [m for m in (_module(f"{folder}.{file}") for folder in dict.fromkeys(folders)) if m]
 

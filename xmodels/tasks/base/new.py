@@ -1,5 +1,6 @@
 """Networks with random initial weights: `finetune --init_checkpoint=new:NETWORK/SIZE`, without a checkpoint."""
 
+import dataclasses
 import difflib
 import importlib
 import pkgutil
@@ -13,7 +14,7 @@ from xmodels.models.backbone import Backbone, ModelConfig
 from xmodels.models.folder import model_class, read_json
 
 NEW = "new:"  # prefix of the name of the network
-SHARED = ("backbone", "folder", "mixing")  # modules of `xmodels/models` that are no networks
+SHARED = ("backbone", "checkpoint", "folder", "mixing")  # modules of `xmodels/models` that are no networks
 
 
 def network_of(options) -> tuple[str, type[Backbone], str]:
@@ -64,7 +65,9 @@ def new_network(options, vocabulary: Vocabulary, **numbers) -> tuple[str, ModelC
     given = read_json(options.model_config_file) if options.model_config_file else {}
     system = systems.of_model(None, name, options.init_checkpoint)
     usual = systems.configuration(system, vocabulary, size).to_json() if system else sizes_of(network)[size]
-    values = {**usual, **given, **numbers, "vocabulary_size": len(vocabulary)}
+    if any(field.name == "vocabulary_size" for field in dataclasses.fields(network.config_class)):
+        numbers["vocabulary_size"] = len(vocabulary)
+    values = {**usual, **given, **numbers}
     return name, network.config_class.from_json(values, options.model_config_file or options.init_checkpoint)
 
 

@@ -13,9 +13,9 @@ from data_pipelines.corpora.tables import BadRow
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.options.declaration import Option
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.conversion.formats import Checkpoint
 from xmodels.interfaces.reading import BERT_NUMBERS
 from xmodels.models.backbone import ModelConfig
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.objectives.base import Objective
 from xmodels.tasks.base import find
 from xmodels.tasks.base.find import part, task_class

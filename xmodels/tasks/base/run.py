@@ -255,11 +255,18 @@ def _config_of(source: str) -> dict:
     return {}
 
 
+COLUMNS = "text_column", "text_pair_column", "label_column"  # of tables of texts
+
+
 def given_columns(run: str) -> dict[str, str | None]:
-    """Returns {flag: value} of the columns and of the relevant label that `finetune` was given; None for those not given."""
+    """Returns {flag: value} of the columns and of the relevant label that `finetune` was given; None for those not given.
+
+    A task may have further flags that end in `_column`.
+    """
     path = os.path.join(run, RUN_CONFIG)
     stored = folder.read_json(path).get("flags", {}) if os.path.isfile(path) else {}
-    return {name: stored.get(name) for name in ("text_column", "text_pair_column", "label_column", "relevant_label")}
+    further = {name for name in stored if name.endswith("_column")}
+    return {name: stored.get(name) for name in {*COLUMNS, "relevant_label"} | further}
 
 
 def read_run(run: str) -> Run:

@@ -14,9 +14,9 @@ from data_pipelines.text.letter_case import case_warning
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels import systems
-from xmodels.conversion.formats import Checkpoint
 from xmodels.interfaces.reading import MEAN_AND_MAX, plain_reading, reading_without_system
 from xmodels.layers.poolings import PUBLISHED
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import model_class
 from xmodels.tasks.base.read import Reader
 from xmodels.tasks.base.records import check_recorded

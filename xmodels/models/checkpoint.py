@@ -1,0 +1,44 @@
+"""A checkpoint in memory, whoever wrote it."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from xmodels.models.backbone import ModelConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint in memory.
+
+    Attributes:
+        model: the file in `xmodels/models`, such as "bert".
+        config: the configuration of that network.
+        values: our flat names, `backbone.…` and `objective.…`, -> float32 arrays.
+        tokenizer: the files of the vocabulary and what is known of them, a `TokenizerFiles`, if there are any.
+        heads: the labels of the heads that `values` holds, such as "masked_lm".
+        labels: the names of the classes, where the checkpoint names them.
+        warnings: what the reader should know, such as heads that are absent.
+        system: the file in `xmodels/systems`; None where the checkpoint names none.
+        special_ids: the ids that a config.json of Hugging Face gives to tokens, such as `eos_token_id`.
+        generation: what its generation_config.json says; None where there is none.
+        form: the `Format` in which it was read; None for ours.
+        pooling: what the head of a task reads; None for what the paper of the system reads.
+        settings: of the task, as the run that has learnt it keeps them.
+    """
+
+    model: str
+    config: ModelConfig
+    values: dict[str, np.ndarray]
+    tokenizer: Any = None
+    heads: frozenset[str] = frozenset()
+    labels: tuple[str, ...] | None = None
+    warnings: tuple[str, ...] = ()
+    system: str | None = None
+    special_ids: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    generation: Mapping[str, Any] | None = None
+    form: Any = None
+    pooling: str | None = None
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
