@@ -1,0 +1,27 @@
+"""Sets of vectors with a number each."""
+
+import numpy as np
+
+from data_pipelines.errors import DataError
+from xmodels.tasks.classify_sets import read
+from xmodels.tasks.regress.read import as_number, spread
+
+
+class Reader(read.Reader):
+    """Numbers of sets."""
+
+    def label_names(self):
+        return []
+
+    def label_values(self, path, sets, labels):
+        numbers = [as_number(each.label) for each in sets]
+        if None in numbers:
+            each = sets[numbers.index(None)]
+            raise DataError(f"{each.place}: no number: {each.label!r:.40}. Is --label_column the right field?")
+        return np.array(numbers, np.float32)
+
+    def describe(self, source, labels):
+        return spread(source.arrays["labels"])
+
+    def task(self, config, data):
+        return self.task_class(config)
