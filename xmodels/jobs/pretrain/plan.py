@@ -17,7 +17,6 @@ from data_pipelines.records.source import RecordSource
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels import systems
 from xmodels.conversion import convert
-from xmodels.conversion.formats import Checkpoint
 from xmodels.jobs import numbers, step_options
 from xmodels.jobs.pretrain import batches as pretraining_batches
 from xmodels.jobs.pretrain import evaluation, length_schedule, network, task_streams
@@ -26,6 +25,7 @@ from xmodels.jobs.pretrain.options import Options
 from xmodels.jobs.pretrain.system_settings import own_options
 from xmodels.jobs.pretrain.task_schedule import TaskSchedule
 from xmodels.models.backbone import Backbone
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.objectives.base import Objective
 from xmodels.runs.training import Identity
 from xmodels.training.devices import distribution
