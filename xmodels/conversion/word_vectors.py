@@ -12,8 +12,8 @@ import numpy as np
 
 from data_pipelines.errors import CheckpointError, UsageError
 from xmodels.conversion import vectors as formats
-from xmodels.models.checkpoint import Checkpoint
 from xmodels.conversion.vectors.word2vec import read_binary, read_text, write_binary, write_text
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import model_class
 
 __all__ = ["nearest", "names", "read", "read_binary", "read_text", "write", "write_binary", "write_text"]

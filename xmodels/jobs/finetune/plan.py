@@ -12,7 +12,6 @@ from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import UsageError
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion import convert
-from xmodels.models.checkpoint import Checkpoint
 from xmodels.jobs import step_options
 from xmodels.jobs.finetune.batches import choose_batches
 from xmodels.jobs.finetune.decisive import Evaluation
@@ -28,6 +27,7 @@ from xmodels.jobs.finetune.start import (
     opened,
     reader_of,
 )
+from xmodels.models.checkpoint import Checkpoint
 from xmodels.runs import folder as run_folder
 from xmodels.runs.memory_check import check_resources
 from xmodels.runs.report import PICTURES
