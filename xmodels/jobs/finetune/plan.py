@@ -39,7 +39,7 @@ from xmodels.training.finetuning import FineTuning, Phase
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.step.learner import Learner
 from xmodels.training.step.loss_weights import LossWeights
-from xmodels.training.step.streams import single
+from xmodels.training.step.streams import Stream, seed_of, single
 from xmodels.training.watching.watching import profile_steps
 
 
@@ -131,7 +131,7 @@ def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None)
         last = os.path.join(options.model_dir, finetuning.phases[-1].name)
         loaded = loaded if options.dry_run else dataclasses.replace(loaded, values=convert.load(last).values)
     check_options(options, strategy.num_replicas_in_sync, loaded)
-    data = drawn(reader.read(tokenizer), options)
+    data = with_others(drawn(reader.read(tokenizer), options), finetuning, reader, tokenizer)
     if options.init_head:
         check_head(options, data.labels)
     if options.early_stopping_patience and "evaluation" not in data.evaluation_sets:
@@ -140,6 +140,7 @@ def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None)
             "--eval_file."
         )
     grouping, rows, per_epoch = choose_batches(options, data.source, strategy.num_replicas_in_sync)
+    per_epoch *= finetuning.steps_per_step
     num_steps = num_steps_of(options, per_epoch)
     optimization = optimization_of(options, num_steps, per_epoch)
     learner, task, batches = _learner(options, strategy, loaded, reader, data, optimization, finetuning, rows, grouping)
@@ -150,6 +151,13 @@ def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None)
         options, flags, given, loaded, tokenizer, data, optimization, learner, task, batches, num_steps, per_epoch, rows,
         reader.decisive, () if lead is None else phase_names(reader, finetuning),
     )  # fmt: skip
+
+
+def with_others(data: Data, finetuning: FineTuning, reader: Reader, tokenizer: Tokenizer) -> Data:
+    """Returns the data with the examples that the recipe learns from beside the labelled ones."""
+    others = {name: each.source(reader, tokenizer) for name, each in finetuning.streams.items()}
+    identity = {f"{name}_sha256": source.sha256 for name, source in others.items()}
+    return dataclasses.replace(data, others=others, identity=data.identity | identity)
 
 
 def num_steps_of(options, per_epoch: float) -> int:
@@ -194,8 +202,9 @@ def _learner(
         objective = objective_of(reader.objective(task), finetuning, loaded)
         keep = objective.batch_features(backbone)
         batches = Batches(data.source, objective.transform(), rows, options.seed, keep, grouping)
+        others = other_streams(data, finetuning, task, backbone, rows, options.seed)
         learner = Learner(
-            strategy, backbone, single(objective, batches), optimizer_of(finetuning, optimization, backbone),
+            strategy, backbone, single(objective, batches) | others, optimizer_of(finetuning, optimization, backbone),
             1.0 if options.clip_norm is None else options.clip_norm, options.seed,
             distribution.compiles(options.jit_compile, strategy), step_options.memory_of(options),
             LossWeights(finetuning.loss_weights, optimization.num_steps),
@@ -205,3 +214,14 @@ def _learner(
         if options.init_head:
             begin_head(task, loaded, options.init_checkpoint)
         return learner, task, batches
+
+
+def other_streams(data: Data, finetuning: FineTuning, task: Task, backbone, rows: int, seed: int) -> dict[str, Stream]:
+    """Returns the streams of a recipe beside that of the task, in batches of as many rows."""
+    found = {}
+    for index, (name, each) in enumerate(finetuning.streams.items()):
+        objective = each.objective(task)
+        keep, order = objective.batch_features(backbone), seed_of(seed, index + 1)
+        batches = Batches(data.others[name], objective.transform(), rows, order, keep)
+        found[name] = Stream(objective, batches, each.share)
+    return found

@@ -39,6 +39,7 @@ class Data:
         num_texts: texts per example; 0 if that differs.
         summary: of the data, for the log, such as "3 labels".
         identity: what must be the same when a run is resumed, in addition to the training examples.
+        others: {name: examples} that the recipe of the system learns from beside them.
     """
 
     source: ArraySource
@@ -47,6 +48,7 @@ class Data:
     num_texts: int
     summary: str
     identity: dict = dataclasses.field(default_factory=dict)
+    others: dict[str, ArraySource] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
