@@ -68,7 +68,7 @@ def crossover(first: dict[int, float], second: dict[int, float]) -> str:
 
 
 def table(found: dict[str, dict[int, float]], lengths) -> str:
-    from xmodels.layers.costs import cost_model
+    from xmodels.layers.complexity import cost_model
 
     cost = functools.partial(cost_model, d=WIDTH, kernel_size=KERNEL, window=WINDOW, num_heads=HEADS)
     lines = [

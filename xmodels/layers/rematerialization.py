@@ -8,6 +8,7 @@ import contextlib
 import keras
 from keras import ops
 
+from xmodels.layers import costs
 from xmodels.layers.dropout import active_seed, dropout_seed
 
 _ACTIVE = []
@@ -32,7 +33,8 @@ def recompute(function, x, **others):
 
     Dropout draws the same masks both times, those that it would draw without recomputation: the second pass restarts from the
     same number of draws of the seed. Gradients reach `x`, all floating-point tensors in `others`, also nested ones, and
-    weights, but no other tensors that `function` closes over.
+    weights, but no other tensors that `function` closes over. Costs that layers add (`layers.costs`) are results of the
+    recomputed function too.
     """
     seed, leaves = active_seed(), keras.tree.flatten(others)
     places = [i for i, leaf in enumerate(leaves) if _is_differentiable(leaf)]
@@ -46,13 +48,16 @@ def recompute(function, x, **others):
         again = list(leaves)
         for place, value in zip(places, values, strict=True):
             again[place] = value
-        with dropout_seed(seed.base, first) if seed else contextlib.nullcontext():
+        with dropout_seed(seed.base, first) if seed else contextlib.nullcontext(), costs.collected() as added:
             result = function(x, **keras.tree.pack_sequence_as(others, again))
             if seed:
                 seed.draws = active_seed().draws
-        return result
+        return result, added
 
-    return keras.remat(run)(x, *(leaves[i] for i in places))
+    result, added = keras.remat(run)(x, *(leaves[i] for i in places))
+    for name, pair in added.items():
+        costs.add(name, *pair)
+    return result
 
 
 def _hidden_zero(words, dtype):

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from data_pipelines.features import Feature, Features
+from xmodels.layers import costs
 
 
 class Objective(keras.layers.Layer):
@@ -71,6 +72,25 @@ class Objective(keras.layers.Layer):
             TypeError: the subclass does not define it.
         """
         raise TypeError(f"{type(self).__name__} must define `score`.")
+
+    def run(self, backbone, batch, training=None):
+        """Runs the network on a batch and scores it.
+
+        Returns:
+            The outputs; the losses, followed by the costs that layers add (`layers.costs`); and the metrics.
+
+        Raises:
+            ValueError: a layer adds a cost under the name of a loss or of a metric.
+        """
+        with costs.collected() as added:
+            outputs = self.forward(backbone, batch, training=training)
+            losses, metrics = self.score(outputs, batch, backbone)
+        if taken := sorted(added.keys() & (losses.keys() | metrics.keys())):
+            raise ValueError(
+                f"A layer adds a cost named {taken[0]!r}, but the objective {self.label} has a loss or metric of that name. Give "
+                "the cost another name."
+            )
+        return outputs, losses | added, metrics
 
     def counts(self, batch) -> dict:
         """Returns how many units of the log a batch holds: {unit: (count without padding, count with padding)}.

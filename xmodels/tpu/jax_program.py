@@ -44,7 +44,7 @@ class Program:
     seed: int = 0
 
     def __post_init__(self):
-        self.objective.score(self.objective.forward(self.backbone, self.row), self.row, self.backbone)
+        self.objective.run(self.backbone, self.row)
         prepare(self.optimizer, self.backbone, self.objective)
         self.variables = self.backbone.trainable_variables + self.objective.trainable_variables
         self.optimizer.build(self.variables)
@@ -85,8 +85,7 @@ class Program:
         places = zip(self.variables, weights, strict=True)
         seed = ops.stack([ops.cast(self.seed, "uint32"), ops.cast(step, "uint32")])
         with keras.StatelessScope(list(places)), dropout_seed(seed), rematerialized(self.rematerialize):
-            outputs = self.objective.forward(self.backbone, features, training=True)
-            losses, measures = self.objective.score(outputs, batch, self.backbone)
+            outputs, losses, measures = self.objective.run(self.backbone, features, training=True)
         floats = [[ops.cast(x, "float32") for x in pair] for pair in (losses | measures).values()]
         next_carried = {name: outputs[name] for name in features if name not in batch}
         loss = sum(total / ops.maximum(ops.stop_gradient(weight), 1e-5) for total, weight in floats[: len(losses)])

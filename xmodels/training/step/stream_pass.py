@@ -22,7 +22,7 @@ class StreamPass:
     """The compiled forward and backward pass of one stream of a learner.
 
     Attributes:
-        loss_names: names of the losses of the objective.
+        loss_names: names of the losses of the objective, and of the costs that layers add.
         names: names of the (sum, weight) pairs that a step returns: losses, metrics, and the units of `Objective.counts`.
         units: names of the counted units, such as `tokens`; the first one measures speed.
         variables: the variables that a step updates.
@@ -37,7 +37,7 @@ class StreamPass:
         batch = stream.batches.zeros()
         check_lengths(batch, backbone)
         row = {name: x[:1] for name, x in batch.items()}
-        losses, metrics = self.objective.score(self.objective.forward(backbone, row), row, backbone)
+        _, losses, metrics = self.objective.run(backbone, row)
         self.units = list(self.objective.counts(row))
         self.loss_names, self.names = list(losses), [*losses, *metrics, *(f"real_{unit}" for unit in self.units)]
         self.cursor = tf.Variable([0, 0, 0], dtype=tf.int64, aggregation=ONCE)
@@ -88,8 +88,7 @@ class StreamPass:
     def compute_gradients(self, batch, inverse, seed):
         """Returns the gradients of a micro-batch's share of the loss, the stacked (sum, weight) pairs, and the new memory."""
         with tf.GradientTape() as tape, dropout_seed(seed), rematerialized(self.memory.rematerialize):
-            outputs = self.objective.forward(self.backbone, batch, training=True)
-            losses, metrics = self.objective.score(outputs, batch, self.backbone)
+            outputs, losses, metrics = self.objective.run(self.backbone, batch, training=True)
             loss = tf.add_n([losses[name][0] * inverse[i] for i, name in enumerate(self.loss_names)])
         gradients = tape.gradient(loss, [v.value for v in self.variables])
         gradients = [self._finished(*each) for each in zip(gradients, self.variables, self.sparse, strict=True)]
@@ -110,8 +109,7 @@ class StreamPass:
 
         The weights depend only on the batch, so TensorFlow prunes the forward pass that is traced here.
         """
-        outputs = self.objective.forward(self.backbone, batch)
-        losses, _ = self.objective.score(outputs, batch, self.backbone)
+        _, losses, _ = self.objective.run(self.backbone, batch)
         return tf.stack([tf.cast(losses[name][1], tf.float32) for name in self.loss_names])
 
     def _stack(self, pairs, batch):
@@ -120,8 +118,7 @@ class StreamPass:
         return tf.stack([tf.stack([tf.cast(x, tf.float32) for x in pair]) for pair in pairs])
 
     def _evaluate_batch(self, batch):
-        outputs = self.objective.forward(self.backbone, batch, training=False)
-        losses, metrics = self.objective.score(outputs, batch, self.backbone)
+        outputs, losses, metrics = self.objective.run(self.backbone, batch, training=False)
         return self._stack(losses | metrics, batch), self._carried(outputs)
 
     def _carried(self, outputs) -> dict:

@@ -49,8 +49,7 @@ def trace(function, batch) -> tf.Graph:
 
 
 def _losses(backbone, objective, features):
-    losses, _ = objective.score(objective.forward(backbone, features, training=False), features, backbone)
-    return losses
+    return objective.run(backbone, features, training=False)[1]
 
 
 def _positions(batch) -> int:

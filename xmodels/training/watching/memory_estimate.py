@@ -53,8 +53,7 @@ def kept_for_backward(backbone, objective, batch: dict, rematerialize: bool = Fa
 
     def loss(features):
         with rematerialized(rematerialize):
-            outputs = objective.forward(backbone, features, training=True)
-        losses, _ = objective.score(outputs, features, backbone)
+            _, losses, _ = objective.run(backbone, features, training=True)
         return tf.add_n([total for total, _ in losses.values()])
 
     return kept(loss, backbone.trainable_variables + objective.trainable_variables, batch)
