@@ -28,9 +28,8 @@ def measure(name: str, length: int) -> tuple[float, float]:
     from xmodels.models.gpt import GptConfig
 
     width = HEADS * HEAD_DIM
-    config = GptConfig(
-        9, width, 1, HEADS, width, attention_dropout=0.0, mixer=name, attention_window=WINDOW
-    )  # fmt: skip
+    numbers = {"window": WINDOW} if name == "local_window" else {}
+    config = GptConfig(9, width, 1, HEADS, width, attention_dropout=0.0, mixer=name, mixer_numbers=numbers)
     mixer = mixers.mixer_for(config, gpt(), frozenset({"causal"}))
     x = tf.random.normal((1, length, width))
     mixer(x[:, :2])

@@ -8,9 +8,9 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from data_pipelines.errors import UsageError
+from data_pipelines.errors import CheckpointError, UsageError
 
-NEXT = re.compile(r",(?=\s*\w+\s*=)")  # values may contain commas, as those of tuples do
+NEXT = re.compile(r",(?=\s*[\w.]+\s*=)")  # values may contain commas, as those of tuples do
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -21,7 +21,7 @@ def parse(text: str | None) -> dict[str, str]:
         if not part.strip():
             continue
         name, equals, value = (each.strip() for each in part.partition("="))
-        if not equals or not name.isidentifier():
+        if not equals or not all(part.isidentifier() for part in name.split(".")):
             raise UsageError(f"--set={part.strip()}: expected NAME=VALUE, such as --set=label_smoothing=0.2.")
         if name in found:
             raise UsageError(f"--set={name}: given twice, as {found[name]} and as {value}.")
@@ -64,6 +64,23 @@ def apply(instance: Any, given: Mapping[str, str]) -> Any:
         return dataclasses.replace(instance, **values)
     except ValueError as error:
         raise UsageError(f"--set={','.join(f'{n}={v}' for n, v in given.items())}: {error}") from None
+
+
+def apply_to_network(config: Any, given: Mapping[str, str]) -> Any:
+    """Returns the configuration of a network (`models.config`) with the fields in `given` changed.
+
+    Args:
+        given: {name of `config.settings()`: value as text}.
+
+    Raises:
+        UsageError: a value has the wrong type, or does not suit the network.
+    """
+    kinds = config.settings()
+    values = {name: typed(name, text, kinds[name]) for name, text in given.items()}
+    try:
+        return config.with_values(values, f"--set={','.join(f'{n}={v}' for n, v in given.items())}")
+    except (CheckpointError, ValueError) as error:
+        raise UsageError(str(error)) from None
 
 
 def check_known(given: Mapping[str, str], known: Mapping[str, list[str]]) -> None:

@@ -14,6 +14,7 @@ from tests.helpers.doctor_clinic import make_clinic
 from tests.helpers.doctor_faults import FAULTS
 from tests.helpers.invocation import invoke
 from tests.helpers.small_models import TOKENIZER
+from tests.helpers.small_systems import small_sizes
 from xmodels import systems
 from xmodels.doctor import labels
 from xmodels.doctor.case import case_of
@@ -122,7 +123,8 @@ def test_parameters_are_those_of_the_network_that_is_not_built(clinic, tmp_path,
 def test_weights_of_every_system_are_told_from_its_smallest_networks(name):
     system = systems.load(name)
     sizes = min(system.SIZES.values(), key=lambda size: size["hidden_dim"])
-    config = system.MODEL.config_class(vocabulary_size=300, **sizes | {"num_layers": 4})
+    kind = system.MODEL.config_class
+    config = kind(vocabulary_size=300, **small_sizes(kind, sizes | {"num_layers": 4}))
     heads = config.hidden_dim * (config.hidden_dim + 5) + 300
     assert num_parameters(system.MODEL, config) == system.MODEL(config).initialize().count_params() + heads
 

@@ -20,6 +20,11 @@ SMALL = {"num_layers": 1, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 
 RECORDS = Records(sequence_length=32, num_predictions=6)
 
 
+def small_sizes(network_config, sizes=SMALL):
+    """Those of `sizes` that a network has."""
+    return {f.name: sizes[f.name] for f in dataclasses.fields(network_config) if f.name in sizes}
+
+
 def small_recipe(name, vocabulary, batch_size):
     """The recipe of a system for a small network without dropout."""
     system = systems.load(name)
@@ -27,7 +32,7 @@ def small_recipe(name, vocabulary, batch_size):
     rates = {f.name: 0.0 for f in dataclasses.fields(network_config) if f.name.endswith("dropout")}
     # Published weights begin so small that an LSTM of 16 would wait for hundreds of steps.
     rates |= {f.name: 0.6 for f in dataclasses.fields(network_config) if f.name == "initial_scale"}
-    config = network_config(vocabulary_size=len(vocabulary), **SMALL, **rates)
+    config = network_config(vocabulary_size=len(vocabulary), **small_sizes(network_config), **rates)
     return dataclasses.replace(system.recipe(vocabulary, RECORDS, "tiny", config), batch_size=batch_size)
 
 

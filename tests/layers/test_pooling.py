@@ -13,6 +13,7 @@ from keras import ops
 from data_pipelines.corpora.choices import ChoiceQuestion
 from data_pipelines.errors import UsageError
 from tests.helpers.invocation import invoke
+from tests.helpers.small_systems import small_sizes
 from tests.tasks.test_xlnet_finetuning import PLAIN, QUICK, TOKENIZER
 from xmodels import systems
 from xmodels.conversion import convert
@@ -22,7 +23,7 @@ from xmodels.jobs.finetune.start import opened, reader_of
 from xmodels.layers.pooling import AttentionPooling, pooling_of
 from xmodels.layers.poolings import POOLINGS
 from xmodels.models import folder
-from xmodels.models.backbone import ModelConfig
+from xmodels.models.config import AttentionConfig
 from xmodels.runs.loaded import load as load_network
 from xmodels.systems import bert
 from xmodels.tasks.base.answer import load
@@ -83,7 +84,7 @@ def test_several_poolings_stand_side_by_side():
 
 
 def test_a_pooling_that_the_paper_reads_is_no_other():
-    config = ModelConfig(9, 8, 1, 1, 8)
+    config = AttentionConfig(9, 8, 1, 1, 8)
     same = {"roberta": "first", "gpt": "last", "xlnet": "last", "bart": "last", "bert": "published"}
     for name, pooling in same.items():
         reading = systems.load(name).READING
@@ -107,7 +108,7 @@ def test_a_pooling_that_the_paper_reads_is_no_other():
     ],
 )
 def test_small_networks_that_hide_tokens_and_learn_by_muon_read_all_states(name, width, optimizer, expected):
-    config = dataclasses.replace(ModelConfig(9, 8, 1, 1, 8), hidden_dim=width)
+    config = dataclasses.replace(AttentionConfig(9, 8, 1, 1, 8), hidden_dim=width)
     assert systems.load(name).READING.default_pooling(config, optimizer) == expected
 
 
@@ -180,9 +181,9 @@ def network(path, name):
     """A small network of random weights as a model folder."""
     system = systems.load(name)
     extra = {"memory_length": 8} if name == "transformer_xl" else {}
-    backbone = system.MODEL(
-        system.MODEL.config_class(vocabulary_size=len(TOKENIZER.vocabulary), **SMALL, **extra)
-    ).initialize()
+    kind = system.MODEL.config_class
+    config = kind(vocabulary_size=len(TOKENIZER.vocabulary), **small_sizes(kind, SMALL), **extra)
+    backbone = system.MODEL(config).initialize()
     path.mkdir()
     folder.write_model(str(path), backbone, None, TOKENIZER.files(), TOKENIZER.describe(), name)
     return path
@@ -290,7 +291,8 @@ def test_a_frozen_network_stays_as_it_is_and_is_read_without_dropout(name, table
     assert scores[-1] < scores[0]
 
     system = systems.load(name)
-    backbone = system.MODEL(system.MODEL.config_class(vocabulary_size=99, **SMALL, dropout=0.5)).initialize()
+    kind = system.MODEL.config_class
+    backbone = system.MODEL(kind(vocabulary_size=99, **small_sizes(kind, SMALL | {"dropout": 0.5}))).initialize()
     batch = {n: np.ones((2, 5), "int32") for n in ("token_ids", "segment_ids", "padding_mask")}
     read = [np.array(system.READING.states(backbone, batch, training=True)["sequence_output"]) for _ in range(2)]
     assert np.abs(read[0] - read[1]).max() > 0.01

@@ -13,8 +13,8 @@ from tests.helpers.invocation import invoke
 from tests.helpers.small_models import TOKENIZER
 from xmodels.layers.attention.local_window import LocalWindow
 from xmodels.layers.attention.multi_head import MultiHeadAttention
-from xmodels.layers.convolution import GatedConvolution, TokenWindows
 from xmodels.layers.complexity import LAYERS, cost_model
+from xmodels.layers.convolution import GatedConvolution, TokenWindows
 from xmodels.layers.initialization import glorot
 from xmodels.layers.recurrent import Bidirectional, GruCell, LstmCell, Recurrent
 from xmodels.layers.separable_convolution import SeparableConvolution

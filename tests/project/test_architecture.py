@@ -33,7 +33,7 @@ DOORS = {
                       "xmodels.systems", "xmodels.conversion.formats", "xmodels.runs.loaded", "xmodels.training.watching.progress",
                       "xmodels.training.finetuning",
                       "data_pipelines"},
-    "xmodels.training": {"xmodels.objectives.base", "xmodels.models.backbone", "xmodels.models.folder",
+    "xmodels.training": {"xmodels.objectives.base", "xmodels.models.backbone", "xmodels.models.config", "xmodels.models.folder",
                          "xmodels.layers.dropout", "xmodels.layers.positions", "xmodels.layers.rematerialization",
                          "data_pipelines"},
     "xmodels.conversion": {"xmodels.interfaces", "xmodels.layers.adaptive", "xmodels.layers.poolings", "xmodels.models",

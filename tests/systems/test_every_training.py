@@ -12,7 +12,7 @@ import pytest
 
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
-from tests.helpers.small_systems import RECORDS, SMALL, make_learner, small_recipe, without_graphs
+from tests.helpers.small_systems import RECORDS, make_learner, small_recipe, small_sizes, without_graphs
 from xmodels import systems
 from xmodels.jobs.pretrain.run import Options, pretrain
 from xmodels.models.folder import read_weights
@@ -69,7 +69,8 @@ def options_of(zh_vocabulary, records_of, tmp_path):
 
     def make(name):
         system, vocabulary = systems.load(name), Vocabulary.read(zh_vocabulary)
-        config = system.MODEL.config_class(vocabulary_size=len(vocabulary), **SMALL, **NUMBERS.get(name, {}))
+        kind = system.MODEL.config_class
+        config = kind(vocabulary_size=len(vocabulary), **small_sizes(kind), **NUMBERS.get(name, {}))
         path = tmp_path / "sizes.json"
         path.write_text(json.dumps({"model": systems.model_of(system), "config": config.to_json()}))
         return Options(

@@ -34,7 +34,7 @@ def test_every_system_says_how_it_reads_and_writes(name):
     assert systems.name_of(system) == name and systems.of_model(name, systems.model_of(system), "a folder") is system
     own = own_options(None, system)
     config = systems.configuration(system, stand_in(200), "tiny")
-    assert network_config("dropout=0.25", system, config) == dataclasses.replace(config, dropout=0.25)
+    assert network_config("hidden_dim=512", system, config) == dataclasses.replace(config, hidden_dim=512)
     assert own is None or dataclasses.is_dataclass(own)
 
 

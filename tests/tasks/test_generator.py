@@ -16,6 +16,7 @@ from data_pipelines.text.spelling import spell_out, spelling
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 from tests.helpers.invocation import invoke
+from tests.helpers.mixers import small_numbers
 from xmodels.decoding.options import Decoding
 from xmodels.layers import mixers
 from xmodels.models.bert import Bert, BertConfig
@@ -114,7 +115,7 @@ def test_numbers_that_mean_nothing_are_refused_in_the_graph(run):
 @pytest.mark.parametrize("mixer", [name for name in mixers.names() if name != mixers.DEFAULT])
 def test_a_past_that_cannot_go_back_gives_the_same_continuations(mixer, tmp_path):
     """Prompts of several lengths beside each other, by the generator and by a SavedModel; and beams."""
-    run = write_run(tmp_path, mixer=mixer, attention_window=3)
+    run = write_run(tmp_path, mixer=mixer, mixer_numbers=small_numbers(mixer, window=3))
     generator = load(run)
     prompts = [PROMPTS[0], PROMPTS[2]]
     found = generator.generate(prompts, Decoding(temperature=0.0), 6)

@@ -18,6 +18,7 @@ from tests.helpers import jax_member
 from tests.helpers.invocation import invoke
 from tests.helpers.small_learner import largest_difference, train, values
 from tests.helpers.small_learner import make_learner as make_small_learner
+from tests.helpers.small_systems import small_sizes
 from xmodels import systems
 from xmodels.jobs.tpu_preflight.jax_step import compile_batch
 from xmodels.jobs.tpu_preflight.run import preflight
@@ -42,7 +43,8 @@ COST = Cost(flops=197e12, bytes_accessed=819e9 * 2, arguments=100, outputs=70, a
 def config_of(system, vocabulary_size=500):
     """A network of the system that is compiled in little time."""
     sizes = {"num_layers": 1, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32, "max_sequence_length": 64}
-    return system.MODEL.config_class(vocabulary_size=vocabulary_size, **sizes)
+    kind = system.MODEL.config_class
+    return kind(vocabulary_size=vocabulary_size, **small_sizes(kind, sizes))
 
 
 def recipe_of(name, **numbers):

@@ -1,12 +1,11 @@
 """Costs that layers add to the loss reach the step, its gradients and its log, and only there."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
 
-from tests.small_learner import largest_difference, make_batches, make_learner, make_network, train, values
+from tests.helpers.small_learner import largest_difference, make_batches, make_learner, make_network, train, values
 from xmodels.layers import costs
 from xmodels.layers.attention.multi_head import MultiHeadAttention
 from xmodels.layers.dropout import dropout_seed

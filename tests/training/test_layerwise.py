@@ -8,9 +8,11 @@ import tensorflow as tf
 from data_pipelines.errors import UsageError
 from data_pipelines.text.vocabulary import Vocabulary
 from tests.helpers.small_learner import Rows
+from tests.helpers.small_systems import small_sizes
 from xmodels import systems
-from xmodels.models.backbone import Backbone, ModelConfig, named_weights
+from xmodels.models.backbone import Backbone, named_weights
 from xmodels.models.bert import BertConfig
+from xmodels.models.config import AttentionConfig
 from xmodels.tasks.classify.task import Classify
 from xmodels.training.devices import distribution
 from xmodels.training.optimizers.kinds import OPTIMIZERS
@@ -22,7 +24,7 @@ from xmodels.training.states import checkpoints
 from xmodels.training.step.learner import Learner
 from xmodels.training.step.streams import single
 
-CONFIG = ModelConfig(vocabulary_size=11, hidden_dim=8, num_layers=2, num_heads=1, intermediate_dim=8, dropout=0.0)
+CONFIG = AttentionConfig(vocabulary_size=11, hidden_dim=8, num_layers=2, num_heads=1, intermediate_dim=8, dropout=0.0)
 TOP = 3  # embeddings, two blocks, and above them pooler and head
 IDS = np.array([[2, 5, 6, 3], [2, 7, 3, 0], [2, 9, 10, 3], [2, 4, 8, 3]], "int32")
 BATCH = {"token_ids": IDS, "padding_mask": IDS > 0, "labels": np.array([0, 1, 2, 1], "int32"),
@@ -111,7 +113,8 @@ SHARED = {"albert"}  # its layers are one, which is numbered by its group
 def network_of(name, vocabulary):
     system = systems.load(name)
     sizes = {"num_layers": 2, "hidden_dim": 8, "num_heads": 2, "intermediate_dim": 8, "max_sequence_length": 8}
-    config = system.MODEL.config_class(vocabulary_size=11, **sizes)
+    kind = system.MODEL.config_class
+    config = kind(vocabulary_size=11, **small_sizes(kind, sizes))
     return system.recipe(Vocabulary.read(vocabulary), Records(), "tiny", config).backbone().initialize()
 
 

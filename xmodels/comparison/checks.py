@@ -302,7 +302,7 @@ def _check_lengths(plan: Plan, name: str, system: System, place: Lined) -> None:
     for task, each in plan.tasks.items():
         length = system.finetune.get("max_seq_length", flag_of(plan, each, "max_seq_length", 0))
         longer = system.finetune.get("extend_positions", flag_of(plan, each, "extend_positions", False))
-        if isinstance(length, int) and length > longest and not longer:
+        if longest and isinstance(length, int) and length > longest and not longer:
             raise (
                 place.at("tasks")
                 .at(task)

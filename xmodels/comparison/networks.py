@@ -61,13 +61,15 @@ def needs_words(name: str) -> bool:
 def _configuration(name: str, size: str, vocabulary_size: int, own: str | None):
     """That of a network, with what `pretrain --set` names of it."""
     config = systems.configuration(systems.load(name), _vocabulary(vocabulary_size), size)
-    known = {field.name for field in dataclasses.fields(config)}
-    return settings.apply(config, {name: value for name, value in settings.parse(own).items() if name in known})
+    known = config.settings()
+    return settings.apply_to_network(
+        config, {name: value for name, value in settings.parse(own).items() if name in known}
+    )
 
 
-def num_positions(plan: Plan, name: str, system: System) -> int:
-    """The most tokens that the network of a system of a plan reads."""
-    return _configuration(system.system or name, system.size, *_sizes(plan, system)).max_sequence_length
+def num_positions(plan: Plan, name: str, system: System) -> int | None:
+    """The most tokens that the network of a system of a plan reads; None where there is no limit."""
+    return _configuration(system.system or name, system.size, *_sizes(plan, system)).longest
 
 
 def _sizes(plan: Plan, system: System) -> tuple[int, str | None]:

@@ -6,10 +6,10 @@ from typing import Any
 
 from data_pipelines.errors import CheckpointError
 from xmodels.conversion.formats import Format
-from xmodels.models.backbone import ModelConfig
+from xmodels.models.config import TokenConfig
 
 
-def config_from(form: Format, stored: Mapping[str, Any], config_class: type[ModelConfig], source: str) -> ModelConfig:
+def config_from(form: Format, stored: Mapping[str, Any], config_class: type[TokenConfig], source: str) -> TokenConfig:
     """Our configuration from the contents of their config.json.
 
     Raises:
@@ -40,7 +40,7 @@ def _activation_from(form: Format, stored: Mapping[str, Any], source: str) -> di
     return {"activation": form.activations[activation]}
 
 
-def config_to(form: Format, config: ModelConfig, target: str, source: Format | None = None) -> dict[str, Any]:
+def config_to(form: Format, config: TokenConfig, target: str, source: Format | None = None) -> dict[str, Any]:
     """Their config.json from our configuration; the inverse of `config_from`.
 
     Args:
@@ -49,7 +49,7 @@ def config_to(form: Format, config: ModelConfig, target: str, source: Format | N
     Raises:
         CheckpointError: the format has no word for one of our values.
     """
-    values = dataclasses.asdict(config)
+    values = config.values()
     settings = {theirs: values[ours] for theirs, ours in form.settings.items()}
     written = {
         **form.fixed,
@@ -57,13 +57,13 @@ def config_to(form: Format, config: ModelConfig, target: str, source: Format | N
         **form.derived(config),
         **_activation_to(form, values.get("activation"), target, source),
     }
-    back = config_from(form, written, type(config), target)
+    back = config_from(form, written, type(config), target).values()
     spelled = {ours: theirs for theirs, ours in source.settings.items()} if source else {}
     for name in sorted(set(values) - form.left_out - set(form.unsaid)):
-        if getattr(back, name) != values[name]:
+        if back[name] != values[name]:
             raise CheckpointError(
                 f"{target}: this format cannot say `{spelled.get(name, name)}` = {values[name]!r}; it means "
-                f"{getattr(back, name)!r}."
+                f"{back[name]!r}."
             )
     return written
 

@@ -214,7 +214,7 @@ def _logits(head: formats.Head, found, batch, backbone, loaded: Checkpoint):
 
 def example_batch(config) -> dict[str, np.ndarray]:
     """Two rows, of which the second ends in padding; targets are other texts, without."""
-    length = min(config.max_sequence_length, 16)
+    length = config.cut(16)
     positions = np.arange(length)
     token_ids = np.random.default_rng(0).integers(config.vocabulary_size, size=(2, length))
     real = positions < np.array([[length], [max(1, length - 4)]])  # (B, L)

@@ -12,7 +12,7 @@ import numpy as np
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.frames import BERT, Frame
 from xmodels.conversion import tables
-from xmodels.models.backbone import ModelConfig
+from xmodels.models.config import TokenConfig
 from xmodels.objectives.base import Objective
 
 Variables = Mapping[str, tuple[str, str]]
@@ -168,7 +168,7 @@ class Head:
     """
 
     label: str
-    make: Callable[[ModelConfig, int], Objective]
+    make: Callable[[TokenConfig, int], Objective]
     logits: Callable[[Objective, Mapping[str, Any], Mapping[str, Any], Any], Any]
 
     @property
@@ -193,7 +193,7 @@ class Table:
             that stand for placeholders.
     """
 
-    config: type[ModelConfig]
+    config: type[TokenConfig]
     axes: Mapping[str, str]
     lengths: Callable[[Any], dict[str, int]]
     counts: Callable[[Any], dict[str, int]]

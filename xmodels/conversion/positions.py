@@ -16,8 +16,8 @@ def extended(loaded: Checkpoint, most: int) -> Checkpoint:
     Rows that stand for no position, such as the first two of RoBERTa and BART, stay in front and are not copied. Networks without
     such a table get the number alone. A checkpoint that has so many positions stays as it is.
     """
-    before = loaded.config.max_sequence_length
-    if most <= before:
+    before = loaded.config.longest
+    if loaded.config.reads(most):
         return loaded
     values = {
         name: _extended(value, before, most) if TABLE.match(name) else value for name, value in loaded.values.items()

@@ -12,12 +12,12 @@ import numpy as np
 from data_pipelines.errors import CheckpointError
 from xmodels.conversion.formats import Table, Variables, table_of
 from xmodels.models import folder
-from xmodels.models.backbone import ModelConfig
 from xmodels.models.checkpoint import Checkpoint
+from xmodels.models.config import TokenConfig
 
 
 def values_from(
-    tensors: Mapping[str, np.ndarray], variables: Variables, table: Table, config: ModelConfig, source: str
+    tensors: Mapping[str, np.ndarray], variables: Variables, table: Table, config: TokenConfig, source: str
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Our values from their tensors. Every tensor must be accounted for.
 
@@ -50,7 +50,7 @@ def values_from(
 
 
 def tensors_from(
-    values: Mapping[str, np.ndarray], variables: Variables, table: Table, config: ModelConfig
+    values: Mapping[str, np.ndarray], variables: Variables, table: Table, config: TokenConfig
 ) -> dict[str, np.ndarray]:
     """Their tensors from our values; the inverse of `values_from`."""
     listed = [row for row in rows(variables, table, config) if row[0] in values]
@@ -63,7 +63,7 @@ def tensors_from(
 
 
 def rows(
-    variables: Variables, table: Table, config: ModelConfig, most: int | None = None
+    variables: Variables, table: Table, config: TokenConfig, most: int | None = None
 ) -> list[tuple[str, str, str, str]]:
     """(our name, our axes, their name, their axes) of every variable that a network of this configuration has.
 
@@ -122,7 +122,7 @@ def _axis(part: re.Match) -> int:
 
 
 def loaded_from(
-    tensors: Mapping[str, np.ndarray], variables: Variables, model: str, config: ModelConfig, source: str,
+    tensors: Mapping[str, np.ndarray], variables: Variables, model: str, config: TokenConfig, source: str,
     labels=None, tokenizer=None,
 ) -> Checkpoint:  # fmt: skip
     """Joins what a reader has found. Missing optional parts get initial values; missing heads stay absent."""
@@ -178,7 +178,7 @@ def _float32(array, name: str, source: str):
     return array.astype("float32")
 
 
-def _initial_values(prefix: str, table: Table, config: ModelConfig) -> dict[str, np.ndarray]:
+def _initial_values(prefix: str, table: Table, config: TokenConfig) -> dict[str, np.ndarray]:
     """BERT's initial values of the weights below a prefix, the same ones every time."""
     lengths = table.lengths(config)
     return {

@@ -38,7 +38,11 @@ def system(case: Case) -> str | None:
     network.check_positions(backbone.config, case.records.sequence_length, flags.data_dir or flags.input_file)
     case.num_parameters = num_parameters(type(backbone), backbone.config)
     case.config = backbone.config
-    return f"{flags.system}, about {case.num_parameters / 1e6:.1f} million weights, {case.config.max_sequence_length} positions"
+    return f"{flags.system}, about {case.num_parameters / 1e6:.1f} million weights, {_positions(case.config)}"
+
+
+def _positions(config) -> str:
+    return f"{config.longest} positions" if config.longest else "rows of any length"
 
 
 def num_parameters(model: type, config) -> int:
@@ -50,12 +54,13 @@ def num_parameters(model: type, config) -> int:
     if getattr(config, "cutoffs", ()):  # pieces of several widths
         plain = dataclasses.replace(config, cutoffs=())
         return num_parameters(model, plain) + config.table_weights - plain.table_weights
-    one, two = (_shapes(model, dataclasses.replace(config, num_layers=n, vocabulary_size=FEW)) for n in (1, 2))
+    layers, few = config.values().get("num_layers"), dataclasses.replace(config, vocabulary_size=FEW)
+    one, two = (_shapes(model, dataclasses.replace(few, num_layers=n) if layers else few) for n in (1, 2))
     least = sum(map(math.prod, one))
     layer = sum(map(math.prod, two)) - least
     piece = sum(math.prod(shape) // FEW for shape in one if FEW in shape)
     heads = config.hidden_dim * (config.hidden_dim + 5) + config.vocabulary_size
-    return least + (config.num_layers - 1) * layer + (config.vocabulary_size - FEW) * piece + heads
+    return least + ((layers or 1) - 1) * layer + (config.vocabulary_size - FEW) * piece + heads
 
 
 @functools.lru_cache(8)
@@ -85,15 +90,21 @@ def checkpoint(case: Case) -> str | None:
         case.num_parameters = sum(value.size for value in loaded.values.values())
         if warning := case_warning(case.tokenizer, flags.vocab_file or flags.init_checkpoint):
             print_status(warning)
-        return f"{loaded.model}, {loaded.config.num_layers} layers of {loaded.config.hidden_dim}{_heads(loaded)}"
+        return _described(loaded)
     case.loaded = loaded = convert.load(flags.init_checkpoint)
     if case.config is not None:
         tokens = case.tokenizer.vocabulary.tokens
         loaded = pretraining_network.adopted(
-            loaded, model_of(case), case.config.max_sequence_length * flags.extend_positions
+            loaded, model_of(case), (case.config.longest or 0) * flags.extend_positions
         )
         pretraining_network.check_start(loaded, flags.init_checkpoint, model_of(case), case.config, tokens)
-    return f"{loaded.model}, {loaded.config.num_layers} layers of {loaded.config.hidden_dim}{_heads(loaded)}"
+    return _described(loaded)
+
+
+def _described(loaded) -> str:
+    layers = loaded.config.values().get("num_layers")
+    width = f"{layers} layers of {loaded.config.hidden_dim}" if layers else f"width {loaded.config.hidden_dim}"
+    return f"{loaded.model}, {width}{_heads(loaded)}"
 
 
 def _heads(loaded) -> str:

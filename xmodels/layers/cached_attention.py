@@ -12,10 +12,10 @@ from xmodels.layers.attention.places import (
     slot_of,
 )
 from xmodels.layers.attention.visible import Visible
-from xmodels.layers.mixers import Mixer
+from xmodels.layers.mixers import ProjectedMixer
 
 
-class CachedAttention(Mixer):
+class CachedAttention(ProjectedMixer):
     """Caches the keys and values of all tokens, (B, H, S, K) each: heads come first, so that each head's are contiguous.
 
     Class attributes:
@@ -39,7 +39,7 @@ class CachedAttention(Mixer):
 
     def attend_to_kept(self, x, kept, visible: Visible):
         """Attends from x (B, L, D) to `kept`, the keys and values that `keep` returns: (B, L, D)."""
-        attention_mask = self.honoured(visible).dense(ops.shape(x)[1], ops.shape(kept[0])[2])
+        attention_mask = self.supported(visible).dense(ops.shape(x)[1], ops.shape(kept[0])[2])
         return self.merge(attend_to_kept(self.query(x), *kept, attention_mask, scale=self.scale))
 
     def step(self, x, past, place):

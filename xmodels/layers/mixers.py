@@ -1,12 +1,13 @@
-"""The base class of layers that mix tokens, such as attention, and their lookup by name.
+"""The base classes of layers that mix tokens, such as attention, and their lookup by name.
 
 Each file of `layers/attention` that defines a `Mixer` is one. To add a mixer, add a file; `Bert`, `Gpt` and others take it by name.
 """
 
+import dataclasses
 import functools
 import importlib
 import pkgutil
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xmodels.layers import attention
 from xmodels.layers.attention.core import head_dim_of, merge_heads, split_heads
@@ -18,84 +19,82 @@ from xmodels.layers.layer import Layer
 DEFAULT = "multi_head"
 
 
-class Mixer(Layer):
-    """Projects to queries, keys and values of H heads, mixes them with `mix`, and projects back with `merge`.
+@dataclasses.dataclass(frozen=True)
+class Numbers:
+    """The numbers of a mixer, the same in all blocks: `--set=mixer.NAME=VALUE`, and `mixer.NAME` in config.json.
 
-    Subclasses define `mix`. They share these weights, so that one mixer can continue from the weights of another.
-
-    Args:
-        num_heads: H.
-        hidden_dim: D.
-        dropout: of the attention probabilities, in mixers that have them.
-        initialization: of the kernels.
-        use_bias: whether the projections have biases.
-        head_dim: K; by default `hidden_dim` / `num_heads`.
+    Subclasses are frozen dataclasses whose fields are made by `number`.
 
     Class attributes:
-        honours: the fields of `Visible` that the mixer supports. It raises an error for others.
+        bounds, choices, of_no_weight: as in `models.config.Config`.
+    """
+
+    bounds: ClassVar[dict[str, tuple[float, float]]] = {}
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {}
+    of_no_weight: ClassVar[frozenset[str]] = frozenset()
+
+
+def number(default: Any, help: str) -> Any:
+    """Returns a field of `Numbers`; `--help` shows its default and its help, which it reads from the file without importing it."""
+    return dataclasses.field(default=default, metadata={"help": help})
+
+
+class Mixer(Layer):
+    """Lets tokens exchange information.
+
+    Subclasses define `call`, and what else they support. Attention with projections derives from `ProjectedMixer`.
+
+    Class attributes:
+        numbers: the dataclass of its own numbers.
+        supports: the fields of `Visible` that the mixer supports. It raises an error if others are set.
         rewinds: whether `step` may go back to an earlier position and read other tokens there.
         shares_past: whether `step` supports beams that share a past, `attention.places.Beams`.
+        has_probabilities: whether `probabilities` returns what sums to one over the keys of each query.
 
     Call arguments:
         x: (B, L, D).
-        visible: a `Visible`, which keys the queries may attend to; by default all.
-        context: (B, S, D), from which keys and values are computed; by default `x`. Where `visible` depends on positions, the
-            queries are taken for the first L tokens.
+        visible: a `Visible`, which tokens a token may take from; by default all.
+        context: (B, S, D), the tokens to take from; by default `x`. Where `visible` depends on positions, `x` holds the first L
+            tokens.
 
     Returns:
         (B, L, D)
     """
 
-    honours: ClassVar[frozenset[str]] = frozenset()
+    numbers: ClassVar[type[Numbers]] = Numbers
+    supports: ClassVar[frozenset[str]] = frozenset()
     rewinds: ClassVar[bool] = True
     shares_past: ClassVar[bool] = False
-
-    def __init__(
-        self, num_heads: int, hidden_dim: int, dropout: float = 0.0, initialization: Initialization | None = None,
-        use_bias: bool = True, head_dim: int | None = None, **kwargs,
-    ):  # fmt: skip
-        super().__init__(**kwargs)
-        self.num_heads, self.head_dim = num_heads, head_dim or head_dim_of(hidden_dim, num_heads)
-        initialization = initialization or Initialization()
-        self.query, self.key, self.value = (
-            split_heads(num_heads, self.head_dim, name, initialization, use_bias) for name in ("query", "key", "value")
-        )
-        self.merge = merge_heads(hidden_dim, initialization, use_bias)
-        self.dropout = Dropout(dropout)
+    has_probabilities: ClassVar[bool] = True
 
     @classmethod
-    def for_network(cls, config, initialization: Initialization) -> "Mixer":
-        """Returns a mixer with the sizes of a configuration. Override it in mixers that have other arguments."""
-        return cls(config.num_heads, config.hidden_dim, config.attention_dropout, initialization)
+    def for_block(cls, config, initialization: Initialization, index: int = 0, shared: dict | None = None) -> "Mixer":
+        """Returns the mixer of a block. (Keras has another method named `build`.)
+
+        Args:
+            config: of the network; `config.mixer_numbers` is an instance of `numbers`.
+            initialization: of the kernels.
+            index: the number of the block.
+            shared: kept by the network for all of its blocks; a mixer puts layers there that the mixers of other blocks use too.
+
+        Raises:
+            TypeError: the subclass does not define it.
+        """
+        raise TypeError(f"{cls.__name__} must define `for_block`.")
 
     @classmethod
     def keys_per_query(cls, config, length: int) -> int:
         """Returns the number of keys that each query is compared with, for estimates of memory. Override it if that is not all."""
         return length
 
-    def call(self, x, visible=None, context=None, training=None):
-        return self.attend_to(x, self.project(x if context is None else context), visible, training)
-
-    def project(self, x):
-        """Returns the keys and values of x: (B, S, D) -> (B, S, H, K) each."""
-        return self.key(x), self.value(x)
-
-    def attend_to(self, x, projected, visible=None, training=None):
-        """Attends from x (B, L, D) to `projected`, the keys and values that `project` returns: (B, L, D)."""
-        return self.merge(self.mix(self.query(x), *projected, self.honoured(visible), training))
-
-    def honoured(self, visible: Visible | None) -> Visible:
+    def supported(self, visible: Visible | None) -> Visible:
         """Returns `visible`, or an empty `Visible` for None. Raises a ValueError if this mixer does not support one of its fields."""
         visible = visible or Visible()
-        check_honours(type(self), visible.given())
+        check_supports(type(self), visible.given())
         return visible
 
-    def mix(self, query, key, value, visible: Visible, training=None):
-        """Mixes the values by queries and keys: (B, L, H, K), (B, S, H, K) and (B, S, H, K) -> (B, L, H, K)."""
-        raise TypeError(f"{type(self).__name__} must define `mix`.")
-
     def probabilities(self, x, visible=None):
-        """Returns the attention probabilities, float32 (B, H, L, L), for pictures, and for tests as a reference for `mix`."""
+        """Returns how much each token takes of each other, float32 (B, H, L, L), for pictures, and for tests as a reference."""
         raise TypeError(f"{type(self).__name__} must define `probabilities`.")
 
     def start(self, batch, length: int):
@@ -114,6 +113,55 @@ class Mixer(Layer):
             (B, L, D), and `past` updated with these tokens.
         """
         raise TypeError(f"{type(self).__name__} must define `step`.")
+
+
+class ProjectedMixer(Mixer):
+    """Projects to queries, keys and values of H heads, mixes them with `mix`, and projects back with `merge`.
+
+    Subclasses define `mix`. They share these weights, so that one mixer can continue from the weights of another.
+
+    Args:
+        num_heads: H.
+        hidden_dim: D.
+        dropout: of the attention probabilities, in mixers that have them.
+        initialization: of the kernels.
+        use_bias: whether the projections have biases.
+        head_dim: K; by default `hidden_dim` / `num_heads`.
+    """
+
+    def __init__(
+        self, num_heads: int, hidden_dim: int, dropout: float = 0.0, initialization: Initialization | None = None,
+        use_bias: bool = True, head_dim: int | None = None, **kwargs,
+    ):  # fmt: skip
+        super().__init__(**kwargs)
+        self.num_heads, self.head_dim = num_heads, head_dim or head_dim_of(hidden_dim, num_heads)
+        initialization = initialization or Initialization()
+        self.query, self.key, self.value = (
+            split_heads(num_heads, self.head_dim, name, initialization, use_bias) for name in ("query", "key", "value")
+        )
+        self.merge = merge_heads(hidden_dim, initialization, use_bias)
+        self.dropout = Dropout(dropout)
+
+    @classmethod
+    def for_block(cls, config, initialization, index=0, shared=None):
+        """As in `Mixer`. The numbers of the mixer are arguments of the same names."""
+        numbers = {field.name: getattr(config.mixer_numbers, field.name) for field in dataclasses.fields(cls.numbers)}
+        return cls(config.num_heads, config.hidden_dim, config.attention_dropout, initialization, **numbers)
+
+    def call(self, x, visible=None, context=None, training=None):
+        return self.attend_to(x, self.project(x if context is None else context), visible, training)
+
+    def project(self, x):
+        """Returns the keys and values of x: (B, S, D) -> (B, S, H, K) each."""
+        return self.key(x), self.value(x)
+
+    def attend_to(self, x, projected, visible=None, training=None):
+        """Attends from x (B, L, D) to `projected`, the keys and values that `project` returns: (B, L, D)."""
+        return self.merge(self.mix(self.query(x), *projected, self.supported(visible), training))
+
+    def mix(self, query, key, value, visible: Visible, training=None):
+        """Mixes the values by queries and keys: (B, L, H, K), (B, S, H, K) and (B, S, H, K) -> (B, L, H, K)."""
+        raise TypeError(f"{type(self).__name__} must define `mix`.")
 
 
 def names() -> list[str]:
@@ -138,27 +186,30 @@ def _class_of(name: str) -> type[Mixer] | None:
     )  # fmt: skip
 
 
-def check_honours(mixer: type[Mixer], required: frozenset[str]) -> None:
+def check_supports(mixer: type[Mixer], required: frozenset[str]) -> None:
     """Raises a ValueError unless a mixer supports all these fields of `Visible`."""
-    missing = sorted(required - mixer.honours)
+    missing = sorted(required - mixer.supports)
     if missing:
+        able = [name for name in names() if required <= find(name).supports]
         raise ValueError(
-            f"{mixer.__name__} cannot honour {', '.join(f'`{name}`' for name in missing)} of `Visible`; it honours "
-            f"{', '.join(sorted(mixer.honours))}. Take another mixer; known: {', '.join(names())}."
+            f"{mixer.__name__} does not support {', '.join(f'`{name}`' for name in missing)} of `Visible`; it supports "
+            f"{', '.join(sorted(mixer.supports))}. Mixers that do: {', '.join(able)}."
         )
 
 
-def mixer_for(config, initialization: Initialization, required: frozenset[str]) -> Mixer:
+def mixer_for(
+    config, initialization: Initialization, required: frozenset[str], index: int = 0, shared: dict | None = None
+) -> Mixer:
     """Returns the mixer that `config.mixer` names.
 
     Args:
-        config: has `mixer`, `num_heads`, `hidden_dim`, `attention_dropout`, and the sizes that the mixer needs.
-        initialization: of its kernels.
-        required: the fields of `Visible` that the network sets.
+        config: has `mixer`, `mixer_numbers`, `num_heads`, `hidden_dim`, `attention_dropout`, and the sizes that the mixer needs.
+        initialization, index, shared: as in `Mixer.for_block`.
+        required: the fields of `Visible` that the network sets for every batch.
 
     Raises:
         ValueError: the mixer is unknown or does not support a required field.
     """
     mixer = find(config.mixer)
-    check_honours(mixer, required)
-    return mixer.for_network(config, initialization)
+    check_supports(mixer, required)
+    return mixer.for_block(config, initialization, index, shared)

@@ -70,7 +70,7 @@ class BucketAttention(CachedAttention):
         buckets: a `RelativeBuckets`, which several layers share; None for no bias, as in attention to a source.
     """
 
-    honours = frozenset({"padding", "causal", "packs", "prefix", "window", "global_ids", "order"})
+    supports = frozenset({"padding", "causal", "packs", "prefix", "window", "global_ids", "order"})
     scale = 1.0
 
     def __init__(
@@ -91,5 +91,5 @@ class BucketAttention(CachedAttention):
     def probabilities(self, x, visible=None):
         length = ops.shape(x)[1]
         places = ops.arange(length, dtype="int32")
-        attention_mask, bias = self.honoured(visible).dense(length, length), self.bias(places, places)
+        attention_mask, bias = self.supported(visible).dense(length, length), self.bias(places, places)
         return attention_probabilities(self.query(x), self.key(x), attention_mask, bias, 1.0)

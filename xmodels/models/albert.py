@@ -13,8 +13,9 @@ from xmodels.layers.blocks import attention_maps
 from xmodels.layers.embeddings import SumEmbedding
 from xmodels.layers.initialization import truncated_normal
 from xmodels.layers.layer import Layer
-from xmodels.models.backbone import NOTHING, Backbone
+from xmodels.models.backbone import Backbone
 from xmodels.models.bert import default_visible, post_norm_block
+from xmodels.models.config import NOTHING
 from xmodels.models.mixing import MixerConfig
 
 HALVES = {"attention": ("mixer", "mixer_norm"), "feedforward": ("feedforward", "feedforward_norm")}  # of a block
@@ -50,12 +51,13 @@ class AlbertConfig(MixerConfig):
     sharing: str = "all"
 
     def __post_init__(self):
+        super().__post_init__()
         if self.sharing == "none":  # written so that other formats can express it too
             object.__setattr__(self, "num_groups", self.num_layers)
             object.__setattr__(self, "sharing", "all")
 
     def to_json(self) -> dict[str, Any]:
-        """As in `ModelConfig`. `sharing` is left out if it is "all", for compatibility with folders from before the field."""
+        """As in `AttentionConfig`. `sharing` is left out if it is "all", for compatibility with folders from before the field."""
         values = super().to_json()
         if self.sharing == "all":
             del values["sharing"]
@@ -63,7 +65,7 @@ class AlbertConfig(MixerConfig):
 
     @classmethod
     def from_json(cls, values, source="config.json", spelled=NOTHING):
-        """As in `ModelConfig`. If only half of a block is shared, all passes share it, so there may be no further groups."""
+        """As in `AttentionConfig`. If only half of a block is shared, all passes share it, so there may be no further groups."""
         config = super().from_json(values, source, spelled)
         if config.sharing != "all" and (config.num_groups, config.num_inner_layers) != (1, 1):
             raise CheckpointError(
@@ -102,7 +104,7 @@ class Albert(Backbone):
     """
 
     config_class = AlbertConfig
-    mixer_must_honour = frozenset({"padding", "packs"})
+    mixer_must_support = frozenset({"padding"})
     reads = {**Backbone.reads, "segment_ids": Feature((None,))}
     may_read = {"pack_ids": Feature((None,)), "position_ids": Feature((None,)), "pack_starts": Feature((None,))}
 
@@ -111,10 +113,11 @@ class Albert(Backbone):
         self.embedding = SumEmbedding(config, name="embedding")
         if config.has_projection:
             self.embedding_projection = dense(config, None, "embedding_projection")
-        first = Group(config, name="group_0")
-        shared = None if config.sharing == "all" else first
+        shared: dict = {}
+        first = Group(config, shared, name="group_0")
+        half = None if config.sharing == "all" else first
         others = range(1, config.num_unlike_groups)
-        self.groups = [first, *(Group(config, shared, name=f"group_{index}") for index in others)]
+        self.groups = [first, *(Group(config, shared, half, name=f"group_{index}") for index in others)]
         self.pooler = dense(config, "tanh", "pooler")
 
     @property
@@ -174,17 +177,20 @@ class Group(Layer):
     """Blocks applied one after another. Call arguments and result as those of a block.
 
     Args:
+        shared: layers that the mixers of several blocks use.
         first: the group with which it shares the half of its blocks that `config.sharing` names; None if it shares nothing.
     """
 
-    def __init__(self, config: AlbertConfig, first: "Group | None" = None, **kwargs):
+    def __init__(self, config: AlbertConfig, shared: dict, first: "Group | None" = None, **kwargs):
         super().__init__(**kwargs)
 
-        def shared(index):
+        def half(index):
             return {name: getattr(first.blocks[index], name) for name in config.shared_half} if first else {}
 
         inner = range(config.num_inner_layers)
-        self.blocks = [post_norm_block(config, index, Albert.mixer_must_honour, **shared(index)) for index in inner]
+        self.blocks = [
+            post_norm_block(config, index, Albert.mixer_must_support, shared, **half(index)) for index in inner
+        ]
 
     def call(self, x, visible=None, training=None):
         for block in self.blocks:

@@ -1,152 +1,12 @@
-"""The base classes of all networks: a frozen configuration, a network built from it, and named weights."""
+"""The base class of all networks: built from a frozen configuration, with named weights."""
 
-import dataclasses
-import types
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import keras
 
-from data_pipelines.errors import CheckpointError
 from data_pipelines.features import Feature, Features
-from xmodels.layers.activations import ACTIVATIONS
-
-# Far above any published network, so that a damaged config.json does not exhaust the memory or run forever.
-LARGEST = 10_000_000  # of a dimension
-MOST = 1_000  # of fields named `num_...`: layers, heads, segments, ...
-LARGEST_TABLE = 2**32  # entries of a table or matrix, such as these:
-TABLES = (
-    ("vocabulary_size", "embedding_dim"),
-    ("max_sequence_length", "hidden_dim"),
-    ("intermediate_dim", "hidden_dim"),
-)
-NOTHING: Mapping = types.MappingProxyType({})
-
-
-@dataclasses.dataclass(frozen=True)
-class ModelConfig:
-    """The sizes that every network has. Subclasses add theirs.
-
-    Class attributes:
-        bounds: {field: (lowest, highest)} of float fields that are not limited to 0 to 1, and of int fields that may be 0 or
-            have other limits than `MOST` and `LARGEST`.
-        choices: {field: allowed values} of string fields.
-        spare_rows: whether the embedding may have more rows than the vocabulary has tokens, as in T5's released networks.
-    """
-
-    bounds: ClassVar[dict[str, tuple[float, float]]] = {}
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {"activation": tuple(ACTIVATIONS)}
-    spare_rows: ClassVar[bool] = False
-
-    vocabulary_size: int
-    hidden_dim: int
-    num_layers: int
-    num_heads: int
-    intermediate_dim: int
-    max_sequence_length: int = 512
-    dropout: float = 0.1
-
-    @property
-    def embedding_dim(self) -> int:
-        """The width of the token embedding. Networks where it differs from `hidden_dim` have a field of this name."""
-        return self.hidden_dim
-
-    def suits(self, num_tokens: int) -> bool:
-        """Whether a network of this configuration fits a vocabulary of `num_tokens` tokens."""
-        return num_tokens == self.vocabulary_size or (self.spare_rows and num_tokens < self.vocabulary_size)
-
-    def keys_per_query(self, length: int) -> int:
-        """Returns the number of keys that each query is compared with, for estimates of memory; by default all tokens."""
-        return length
-
-    @property
-    def states_carried(self) -> int:
-        """The number of states of each layer that are carried from segment to segment; 0 unless the network has a memory."""
-        return 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns a plain dictionary, the inverse of `from_json`."""
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in dataclasses.asdict(self).items()}
-
-    @classmethod
-    def from_json(
-        cls, values: dict[str, Any], source: str = "config.json", spelled: Mapping[str, str] = NOTHING
-    ) -> "ModelConfig":
-        """Builds a configuration from untrusted values.
-
-        Args:
-            values: {field: value}.
-            source: the file, for messages.
-            spelled: {our name: name in the file} of fields whose names differ, for messages.
-
-        Raises:
-            CheckpointError: a key is unknown or missing, or a value has the wrong type or is out of bounds.
-        """
-        fields = {field.name: field for field in dataclasses.fields(cls)}
-        unknown = sorted(set(values) - set(fields))
-        missing = sorted(
-            name for name, field in fields.items() if name not in values and field.default is dataclasses.MISSING
-        )
-        if unknown or missing:
-            raise CheckpointError(
-                f"{source}: not a {cls.__name__}. Unknown keys: {_first(unknown)}; missing keys: {_first(missing)}."
-            )
-        for name, value in values.items():
-            if expected := cls._misfit(name, fields[name].type, value):
-                raise CheckpointError(
-                    f"{source}: `{spelled.get(name, name)}` must be {expected}. Found: {_short(value)}."
-                )
-        config = cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
-        for rows, columns in TABLES:
-            if getattr(config, rows) * getattr(config, columns) > LARGEST_TABLE:
-                raise CheckpointError(
-                    f"{source}: `{spelled.get(rows, rows)}` times `{spelled.get(columns, columns)}` must be at most "
-                    f"{LARGEST_TABLE:,}. Found: {getattr(config, rows):,} times {getattr(config, columns):,}."
-                )
-        if values.get("head_dim") is None and config.hidden_dim % config.num_heads:
-            raise CheckpointError(
-                f"{source}: `{spelled.get('hidden_dim', 'hidden_dim')}` must be a multiple of "
-                f"`{spelled.get('num_heads', 'num_heads')}`, so that every head gets the same width. Found: "
-                f"{config.hidden_dim} and {config.num_heads}."
-            )
-        return config
-
-    @classmethod
-    def _misfit(cls, name: str, wanted: Any, value: Any) -> str | None:
-        """Describes what a value should be; None if it fits."""
-        if wanted == int | None:
-            if value is None:
-                return None
-            wanted = int
-        if wanted == tuple[int, ...]:
-            fits = isinstance(value, list | tuple) and all(type(x) is int and 0 < x <= LARGEST for x in value)
-            return None if fits else "a list of whole numbers"
-        if wanted is bool:
-            return None if isinstance(value, bool) else "true or false"
-        if wanted is int:
-            low, high = cls.bounds.get(name, (1, MOST if name.startswith("num_") else LARGEST))
-            return None if type(value) is int and low <= value <= high else f"a whole number from {low} to {high}"
-        if wanted is float:
-            low, high = cls.bounds.get(name, (0, 1))
-            return None if type(value) in (int, float) and low <= value <= high else f"a number from {low} to {high}"
-        if wanted is str:
-            known = cls.choices.get(name)
-            if not isinstance(value, str) or (known and value not in known):
-                return f"one of {', '.join(known)}" if known else "a string"
-        return None
-
-
-def _short(value: Any) -> str:
-    """Returns the beginning of a value. Python refuses to print integers with thousands of digits."""
-    try:
-        return f"{value!r:.40}"
-    except ValueError:
-        return "a number of thousands of digits"
-
-
-def _first(names: list[str], most: int = 8) -> str:
-    """Lists the first names, and how many more there are."""
-    return (", ".join(names[:most]) or "none") + (f" and {len(names) - most} more" if len(names) > most else "")
+from xmodels.models.config import TokenConfig
 
 
 class Backbone(keras.Model):
@@ -156,7 +16,7 @@ class Backbone(keras.Model):
     `sequence_output` (B, L, D) and, if they have one, `pooled_output` (B, D).
     """
 
-    config_class: ClassVar[type[ModelConfig]] = ModelConfig
+    config_class: ClassVar[type[TokenConfig]] = TokenConfig
     # Weights of which a batch reads few rows, by their names in `named_weights`.
     sparse_tables: ClassVar[tuple[str, ...]] = ()
     any_length: ClassVar[bool] = False  # rows may be longer than `max_sequence_length`
@@ -166,7 +26,7 @@ class Backbone(keras.Model):
     reads: ClassVar[Features] = {"token_ids": Feature((None,)), "padding_mask": Feature((None,), "bool")}
     may_read: ClassVar[Features] = {}  # optional features; with `pack_ids`, it reads packed rows (`ops.packing`)
 
-    def __init__(self, config: ModelConfig, **kwargs):
+    def __init__(self, config: TokenConfig, **kwargs):
         super().__init__(**kwargs)
         self.config = config
 
@@ -179,6 +39,11 @@ class Backbone(keras.Model):
     def shares_past(self) -> bool:
         """Whether `decode` supports beams that share the past of their text, `attention.places.Beams`."""
         return False
+
+    @property
+    def shows_attention(self) -> bool:
+        """Whether the network has `attention_maps`, and these are probabilities."""
+        return hasattr(self, "attention_maps") and getattr(self.config, "has_probabilities", True)
 
     def get_config(self):
         return {"config": self.config.to_json()}
@@ -193,8 +58,8 @@ class Backbone(keras.Model):
 
     @classmethod
     def adopt(
-        cls, model: str, config: ModelConfig, values: Mapping[str, Any]
-    ) -> tuple[str, ModelConfig, Mapping[str, Any]]:
+        cls, model: str, config: TokenConfig, values: Mapping[str, Any]
+    ) -> tuple[str, TokenConfig, Mapping[str, Any]]:
         """Converts configuration and weights of another network, if this one can start from them; by default returns them as is.
 
         Args:

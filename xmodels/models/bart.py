@@ -14,12 +14,12 @@ from xmodels.layers.dropout import Dropout
 from xmodels.layers.embeddings import positions_of
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.layer import Layer
-from xmodels.models.backbone import ModelConfig
+from xmodels.models.config import AttentionConfig
 from xmodels.models.transformer import Transformer, size
 
 
 @dataclasses.dataclass(frozen=True)
-class BartConfig(ModelConfig):
+class BartConfig(AttentionConfig):
     """`num_layers`, `num_heads` and `intermediate_dim` are those of the encoder, and of the decoder unless it has fields of its own.
 
     Attributes:
@@ -30,7 +30,7 @@ class BartConfig(ModelConfig):
         intermediate_dropout: inside the feed-forward layers.
     """
 
-    choices: ClassVar[dict[str, tuple[str, ...]]] = ModelConfig.choices
+    choices: ClassVar[dict[str, tuple[str, ...]]] = AttentionConfig.choices
     max_sequence_length: int = 1024
     num_decoder_layers: int | None = None
     decoder_num_heads: int | None = None
@@ -50,7 +50,7 @@ class BartConfig(ModelConfig):
                 object.__setattr__(self, own, None)
 
     def suits(self, num_tokens: int) -> bool:
-        """As in `ModelConfig`, but one row may be missing: that of `<mask>`, the last token, in some published large networks."""
+        """As in `AttentionConfig`, but one row may be missing: that of `<mask>`, the last token, in some published large networks."""
         return super().suits(num_tokens) or num_tokens == self.vocabulary_size + 1
 
     @property

@@ -63,14 +63,17 @@ class Bert(Encoder):
     """
 
     config_class = BertConfig
-    mixer_must_honour = frozenset({"padding", "packs"})
+    mixer_must_support = frozenset({"padding"})
     reads = {**Backbone.reads, "segment_ids": Feature((None,))}
     may_read = {"pack_ids": Feature((None,)), "position_ids": Feature((None,)), "pack_starts": Feature((None,))}
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
         self.embedding = self.make_embedding(config)
-        self.blocks = [post_norm_block(config, index, self.mixer_must_honour) for index in range(config.num_layers)]
+        shared: dict = {}
+        self.blocks = [
+            post_norm_block(config, index, self.mixer_must_support, shared) for index in range(config.num_layers)
+        ]
         initializer = truncated_normal(config.initializer_stddev)
         self.pooler = keras.layers.Dense(config.hidden_dim, "tanh", kernel_initializer=initializer, name="pooler")
 
@@ -109,25 +112,28 @@ class Bert(Encoder):
         return {"pooled_output": self.pooler(first[:, 0])}
 
 
-def post_norm_block(config, index: int, required: frozenset[str], initialization=None, **shared) -> PostNormBlock:
+def post_norm_block(
+    config, index: int, required: frozenset[str], shared: dict, initialization=None, **layers
+) -> PostNormBlock:
     """Returns a block of BERT.
 
     Args:
-        index: the number of the block, for its name.
+        index: the number of the block.
         required: the fields of `Visible` that its mixer must support.
+        shared: layers that the mixers of several blocks use, as in `mixer_for`.
         initialization: of its kernels; by default BERT's.
-        shared: layers of another block to use, by name, such as `mixer` and `mixer_norm`.
+        layers: layers of another block to use, by name, such as `mixer` and `mixer_norm`.
     """
     initialization = initialization or initializations.bert(config.initializer_stddev)
     parts = {
-        "mixer": lambda: mixer_for(config, initialization, required),
+        "mixer": lambda: mixer_for(config, initialization, required, index, shared),
         "feedforward": lambda: FeedForward(
             config.hidden_dim, config.intermediate_dim, config.activation, initialization
         ),
     }
-    parts = {name: shared.pop(name, None) or make() for name, make in parts.items()}
+    parts = {name: layers.pop(name, None) or make() for name, make in parts.items()}
     name = f"block_{index}"
-    return PostNormBlock(**parts, **shared, dropout=config.dropout, epsilon=config.layer_norm_epsilon, name=name)
+    return PostNormBlock(**parts, **layers, dropout=config.dropout, epsilon=config.layer_norm_epsilon, name=name)
 
 
 def default_visible(features) -> Visible:

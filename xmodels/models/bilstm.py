@@ -2,6 +2,7 @@
 weights."""
 
 import dataclasses
+from typing import ClassVar
 
 import keras
 from keras import ops
@@ -10,17 +11,16 @@ from xmodels.layers.dropout import Dropout
 from xmodels.layers.embeddings import word_vectors
 from xmodels.layers.pooling import max_state
 from xmodels.layers.recurrent import Bidirectional, LstmCell, Recurrent
-from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.models.backbone import Backbone
+from xmodels.models.config import LayersConfig
 
 
 @dataclasses.dataclass(frozen=True)
-class BiLstmConfig(ModelConfig):
-    """`hidden_dim` is the width of both directions together. `intermediate_dim` is unused. Texts may have any length."""
+class BiLstmConfig(LayersConfig):
+    """`hidden_dim` is the width of both directions together. Texts may have any length."""
 
+    retired: ClassVar[frozenset[str]] = frozenset({"num_heads", "intermediate_dim", "max_sequence_length"})
     num_layers: int = 2
-    num_heads: int = 1
-    intermediate_dim: int = 1
-    max_sequence_length: int = 65_536
     embedding_dim: int = 300
     dropout: float = 0.3
 

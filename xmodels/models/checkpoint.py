@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xmodels.models.backbone import ModelConfig
+from xmodels.models.config import TokenConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Checkpoint:
     """
 
     model: str
-    config: ModelConfig
+    config: TokenConfig
     values: dict[str, np.ndarray]
     tokenizer: Any = None
     heads: frozenset[str] = frozenset()

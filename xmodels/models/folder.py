@@ -20,7 +20,8 @@ from data_pipelines.errors import CheckpointError
 from data_pipelines.files import give_usual_mode
 from data_pipelines.text.tokenizer_settings import ASSETS
 from xmodels.layers.poolings import KNOWN, is_known
-from xmodels.models.backbone import Backbone, ModelConfig, named_weights
+from xmodels.models.backbone import Backbone, named_weights
+from xmodels.models.config import TokenConfig
 
 CONFIG, WEIGHTS, VOCABULARY, TOKENIZER = "config.json", "weights.safetensors", "vocab.txt", "tokenizer_config.json"
 LABELS = "labels.json"  # of a classifier
@@ -72,7 +73,7 @@ def write_weights(values: Mapping[str, np.ndarray], path: str, form: str | None 
     give_usual_mode(path)
 
 
-def check_tables(config: ModelConfig, values: Mapping[str, np.ndarray], path: str) -> None:
+def check_tables(config: TokenConfig, values: Mapping[str, np.ndarray], path: str) -> None:
     """Compares the sizes in a configuration with the weights, before anything of these sizes is built.
 
     Raises:
@@ -85,9 +86,9 @@ def check_tables(config: ModelConfig, values: Mapping[str, np.ndarray], path: st
             f"more than the {numbers:,} numbers in {WEIGHTS}. One of the two files is not of this network."
         )
     for name, value in values.items():
-        if name.endswith("position.embeddings") and config.max_sequence_length > len(value):
+        if name.endswith("position.embeddings") and (config.longest or 0) > len(value):
             raise CheckpointError(
-                f"{path}/{CONFIG}: `max_sequence_length` {config.max_sequence_length:,}, but the table of positions in {WEIGHTS} has "
+                f"{path}/{CONFIG}: `max_sequence_length` {config.longest:,}, but the table of positions in {WEIGHTS} has "
                 f"{len(value):,} rows. One of the two files is not of this network."
             )
     for name, promised, actual in _sizes(config, values):
@@ -98,7 +99,7 @@ def check_tables(config: ModelConfig, values: Mapping[str, np.ndarray], path: st
             )
 
 
-def _sizes(config: ModelConfig, values: Mapping[str, np.ndarray]) -> list[tuple[str, int, int]]:
+def _sizes(config: TokenConfig, values: Mapping[str, np.ndarray]) -> list[tuple[str, int, int]]:
     """Lists (field, size in the configuration, size of the weights) of layers and widths, as far as names of weights tell them.
 
     Networks that repeat layers, or have none of these parts, name their weights differently.
@@ -208,7 +209,7 @@ def write_model(
 def write_values(
     path: str,
     model: str,
-    config: ModelConfig,
+    config: TokenConfig,
     values: Mapping[str, np.ndarray],
     vocabulary: Mapping[str, bytes] | None = None,
     tokenizer: dict | None = None,
@@ -258,7 +259,7 @@ def read_labels(path: str) -> tuple[str, ...] | None:
     return tuple(labels)
 
 
-def read_config(path: str) -> tuple[ModelConfig, type[Backbone]]:
+def read_config(path: str) -> tuple[TokenConfig, type[Backbone]]:
     """Returns the configuration in a model folder, and the class of its network."""
     source, stored = _read_config(path)
     network = model_class(str(stored["model"]))

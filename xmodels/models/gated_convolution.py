@@ -1,6 +1,7 @@
 """The encoder of Convolutional Sequence to Sequence Learning (Gehring et al., 2017, arXiv 1705.03122, section 3)."""
 
 import dataclasses
+from typing import ClassVar
 
 import keras
 from keras import ops
@@ -8,20 +9,29 @@ from keras import ops
 from xmodels.layers.convolution import GatedConvolution
 from xmodels.layers.embeddings import TokenPositionEmbedding
 from xmodels.layers.pooling import mean_state
-from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.models.backbone import Backbone
+from xmodels.models.config import NOTHING, LayersConfig
 
 
 @dataclasses.dataclass(frozen=True)
-class GatedConvolutionConfig(ModelConfig):
-    """Layer i, from 0, has a dilation of `dilation_base` ** i; the paper's layers are not dilated. `intermediate_dim` is unused."""
+class GatedConvolutionConfig(LayersConfig):
+    """Layer i, from 0, has a dilation of `dilation_base` ** i; the paper's layers are not dilated."""
 
+    retired: ClassVar[frozenset[str]] = frozenset({"num_heads", "intermediate_dim"})
     num_layers: int = 15
-    num_heads: int = 1
-    intermediate_dim: int = 1
+    max_sequence_length: int = 512
     kernel_size: int = 3
     dilation_base: int = 1
     initializer_stddev: float = 0.1  # of embeddings
     dropout: float = 0.2
+
+    @property
+    def longest(self):
+        return self.max_sequence_length
+
+    def check(self, source, spelled=NOTHING):
+        super().check(source, spelled)
+        self._check_table("max_sequence_length", "hidden_dim", source, spelled)
 
 
 @keras.saving.register_keras_serializable("xmodels")

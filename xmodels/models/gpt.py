@@ -41,20 +41,21 @@ class Gpt(Backbone):
     """
 
     config_class = GptConfig
-    mixer_must_honour = frozenset({"padding", "causal", "packs"})
+    mixer_must_support = frozenset({"padding", "causal"})
     may_read = {"pack_ids": Feature((None,)), "position_ids": Feature((None,))}
 
     def __init__(self, config: GptConfig, **kwargs):
         super().__init__(config, **kwargs)
         self.embedding = self.make_embedding(config)
-        self.blocks = [self.make_block(config, index) for index in range(config.num_layers)]
+        shared: dict = {}  # layers that the mixers of several blocks use
+        self.blocks = [self.make_block(config, index, shared) for index in range(config.num_layers)]
 
     def make_embedding(self, config: GptConfig) -> keras.layers.Layer:
         return TokenPositionEmbedding(config, name="embedding")
 
-    def make_block(self, config: GptConfig, index: int) -> keras.layers.Layer:
+    def make_block(self, config: GptConfig, index: int, shared: dict) -> keras.layers.Layer:
         initialization = initializations.gpt(config.initializer_stddev)
-        mixer = mixer_for(config, initialization, self.mixer_must_honour)
+        mixer = mixer_for(config, initialization, self.mixer_must_support, index, shared)
         feedforward = FeedForward(config.hidden_dim, config.intermediate_dim, config.activation, initialization)
         return PostNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
 

@@ -36,9 +36,9 @@ class Gpt2(Gpt):
     def make_embedding(self, config: Gpt2Config) -> keras.layers.Layer:
         return TokenPositionEmbedding(config, config.position_stddev, name="embedding")
 
-    def make_block(self, config: Gpt2Config, index: int) -> keras.layers.Layer:
+    def make_block(self, config: Gpt2Config, index: int, shared: dict) -> keras.layers.Layer:
         initialization = initializations.gpt2(config.initializer_stddev, config.num_layers)
-        mixer = mixer_for(config, initialization, self.mixer_must_honour)
+        mixer = mixer_for(config, initialization, self.mixer_must_support, index, shared)
         feedforward = FeedForward(config.hidden_dim, config.intermediate_dim, config.activation, initialization)
         return PreNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
 

@@ -1,6 +1,7 @@
 """A language model of stacked LSTMs (Hochreiter and Schmidhuber, 1997), as in Zaremba et al. (2014, arXiv 1409.2329)."""
 
 import dataclasses
+from typing import ClassVar
 
 import keras
 from keras import ops
@@ -8,20 +9,18 @@ from keras import ops
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.layer import Layer
 from xmodels.layers.recurrent import LstmCell
-from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.models.backbone import Backbone
+from xmodels.models.config import LayersConfig
 
 
 @dataclasses.dataclass(frozen=True)
-class LstmLMConfig(ModelConfig):
+class LstmLMConfig(LayersConfig):
     """Sizes of the network. Dropout is applied between layers, not between steps (section 3.1).
 
-    `intermediate_dim` is the width of the four gates of a layer together. Texts may have any length. Weights are initialized
-    with uniform(-`initial_scale`, `initial_scale`).
+    Weights are initialized with uniform(-`initial_scale`, `initial_scale`).
     """
 
-    num_heads: int = 1
-    intermediate_dim: int = 800
-    max_sequence_length: int = 65_536
+    retired: ClassVar[frozenset[str]] = frozenset({"num_heads", "intermediate_dim", "max_sequence_length"})
     initial_scale: float = 0.1
 
 
@@ -129,9 +128,11 @@ class LstmLM(Backbone):
 
 def _size(hidden_dim, dropout, initial_scale, num_layers=2):
     return {
-        "num_layers": num_layers, "hidden_dim": hidden_dim, "intermediate_dim": 4 * hidden_dim, "dropout": dropout,
+        "num_layers": num_layers,
+        "hidden_dim": hidden_dim,
+        "dropout": dropout,
         "initial_scale": initial_scale,
-    }  # fmt: skip
+    }
 
 
 # Zaremba et al., section 4.1; small is the network without regularisation. tiny is ours.

@@ -7,8 +7,8 @@ import keras
 
 from data_pipelines.features import Feature
 from xmodels.layers.attention.visible import Visible
-from xmodels.models.backbone import LARGEST
 from xmodels.models.bart import BartConfig, LearnedPositionTransformer
+from xmodels.models.config import LARGEST
 from xmodels.models.transformer import size
 
 

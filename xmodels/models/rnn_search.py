@@ -11,11 +11,12 @@ from xmodels.layers.attention.additive import AdditiveAttention, bias_of
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.layer import Layer
 from xmodels.layers.recurrent import Bidirectional, GruCell, Recurrent
-from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.models.backbone import Backbone
+from xmodels.models.config import LayersConfig
 
 
 @dataclasses.dataclass(frozen=True)
-class RnnSearchConfig(ModelConfig):
+class RnnSearchConfig(LayersConfig):
     """Sizes of the network; those of the paper are in parentheses.
 
     Attributes:
@@ -28,11 +29,10 @@ class RnnSearchConfig(ModelConfig):
             A.2.2), or "current", s_i, as in many implementations.
     """
 
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {**ModelConfig.choices, "output_state": ("previous", "current")}
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {**LayersConfig.choices, "output_state": ("previous", "current")}
+    retired: ClassVar[frozenset[str]] = frozenset({"num_heads", "max_sequence_length"})
     num_layers: int = 1
-    num_heads: int = 1
     intermediate_dim: int = 1000
-    max_sequence_length: int = 65_536
     embedding_dim: int | None = None
     maxout_dim: int = 500
     output_state: str = "previous"

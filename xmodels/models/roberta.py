@@ -47,15 +47,17 @@ class Roberta(Encoder):
     """
 
     config_class = RobertaConfig
-    mixer_must_honour = frozenset({"padding", "packs"})
+    mixer_must_support = frozenset({"padding"})
     may_read = {"pack_ids": Feature((None,)), "position_ids": Feature((None,))}
 
     def __init__(self, config: RobertaConfig, **kwargs):
         super().__init__(config, **kwargs)
         initialization = gpt(config.initializer_stddev)
         self.embedding = SumEmbedding(config, config.num_positions, initialization, name="embedding")
+        shared: dict = {}
         self.blocks = [
-            post_norm_block(config, index, self.mixer_must_honour, initialization) for index in range(config.num_layers)
+            post_norm_block(config, index, self.mixer_must_support, shared, initialization)
+            for index in range(config.num_layers)
         ]
 
     def embed(self, features, training=None):

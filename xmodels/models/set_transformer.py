@@ -15,13 +15,14 @@ from xmodels.layers.set_attention import (
     SelfAttentionOfSet,
     SetAttentionBlock,
 )
-from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.models.backbone import Backbone
+from xmodels.models.config import AttentionConfig
 
 CODE, PAPER = "code", "paper"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SetTransformerConfig(ModelConfig):
+class SetTransformerConfig(AttentionConfig):
     """The sizes of a Set Transformer.
 
     Fields:
@@ -39,7 +40,7 @@ class SetTransformerConfig(ModelConfig):
     # A set has no vocabulary, and no positions that could run out.
     vocabulary_size: ClassVar[int] = 0
     intermediate_dim: ClassVar[int] = 0
-    max_sequence_length: ClassVar[int] = 1_000_000
+    max_sequence_length: ClassVar[int] = 0
 
     input_dim: int
     hidden_dim: int = 128
@@ -51,6 +52,10 @@ class SetTransformerConfig(ModelConfig):
     form: str = CODE
     normalize: bool = False
     dropout: float = 0.0
+
+    @property
+    def longest(self):
+        return None
 
     def keys_per_query(self, length):
         return self.num_inducing or length

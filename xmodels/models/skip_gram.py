@@ -1,21 +1,24 @@
 """The word vectors and context vectors of skip-gram (Mikolov et al., 2013a, arXiv 1301.3781; 2013b, NIPS)."""
 
 import dataclasses
+from typing import ClassVar
 
 import keras
 from keras import ops
 
-from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.models.backbone import Backbone
+from xmodels.models.config import TokenConfig
 
 
 @dataclasses.dataclass(frozen=True)
-class SkipGramConfig(ModelConfig):
-    """`hidden_dim` is the width of a vector. There are no layers; texts may have any length."""
+class SkipGramConfig(TokenConfig):
+    """`hidden_dim` is the width of a vector. `dropout` is that of the heads of tasks. There are no layers; texts may have any
+    length."""
 
-    num_layers: int = 1
-    num_heads: int = 1
-    intermediate_dim: int = 1
-    max_sequence_length: int = 65_536
+    retired: ClassVar[frozenset[str]] = frozenset(
+        {"num_layers", "num_heads", "intermediate_dim", "max_sequence_length"}
+    )
+    dropout: float = 0.1
 
 
 @keras.saving.register_keras_serializable("xmodels")

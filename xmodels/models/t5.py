@@ -16,12 +16,12 @@ from xmodels.layers.heads import tied_logits
 from xmodels.layers.initialization import gpt as normal
 from xmodels.layers.layer import Layer
 from xmodels.layers.relative_buckets import BucketAttention, RelativeBuckets
-from xmodels.models.backbone import ModelConfig
+from xmodels.models.config import AttentionConfig
 from xmodels.models.transformer import Transformer
 
 
 @dataclasses.dataclass(frozen=True)
-class T5Config(ModelConfig):
+class T5Config(AttentionConfig):
     """`num_layers` counts the layers of the encoder, and those of the decoder unless there is a `num_decoder_layers`.
 
     Attributes:
@@ -34,7 +34,7 @@ class T5Config(ModelConfig):
         initializer_factor: scales all initial weights.
     """
 
-    choices: ClassVar[dict[str, tuple[str, ...]]] = ModelConfig.choices
+    choices: ClassVar[dict[str, tuple[str, ...]]] = AttentionConfig.choices
     bounds: ClassVar[dict[str, tuple[float, float]]] = {"initializer_factor": (0, 1000)}
     spare_rows: ClassVar[bool] = True
     max_sequence_length: int = 1024

@@ -1,24 +1,25 @@
 """TextCNN: Convolutional Neural Networks for Sentence Classification (Kim, 2014, arXiv 1408.5882)."""
 
 import dataclasses
+from typing import ClassVar
 
 import keras
 from keras import ops
 
 from xmodels.layers.convolution import TokenWindows
 from xmodels.layers.embeddings import word_vectors
-from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.models.backbone import Backbone
+from xmodels.models.config import TokenConfig
 
 
 @dataclasses.dataclass(frozen=True)
-class TextCnnConfig(ModelConfig):
+class TextCnnConfig(TokenConfig):
     """`hidden_dim` is the number of filters of all `kernel_sizes` together, the same number of each. `dropout` is that of the head
-    (section 2.1). `intermediate_dim` is unused. Texts may have any length."""
+    (section 2.1). Texts may have any length."""
 
-    num_layers: int = 1
-    num_heads: int = 1
-    intermediate_dim: int = 1
-    max_sequence_length: int = 65_536
+    retired: ClassVar[frozenset[str]] = frozenset(
+        {"num_layers", "num_heads", "intermediate_dim", "max_sequence_length"}
+    )
     embedding_dim: int = 300
     kernel_sizes: tuple[int, ...] = (3, 4, 5)
     dropout: float = 0.5

@@ -17,11 +17,12 @@ from xmodels.layers.dropout import Dropout
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.heads import tied_logits
 from xmodels.layers.positions import SINUSOIDS, PositionSignal
-from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.models.backbone import Backbone
+from xmodels.models.config import AttentionConfig
 
 
 @dataclasses.dataclass(frozen=True)
-class TransformerConfig(ModelConfig):
+class TransformerConfig(AttentionConfig):
     """`num_layers` counts the layers of the encoder, and those of the decoder unless there is a `num_decoder_layers`.
 
     Attributes:
@@ -35,7 +36,7 @@ class TransformerConfig(ModelConfig):
     """
 
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        **ModelConfig.choices,
+        **AttentionConfig.choices,
         "position": (*SINUSOIDS, "learned"),
         "start": ("zero", "token"),
         "share_embeddings": ("all", "target_softmax", "none"),
@@ -52,7 +53,7 @@ class TransformerConfig(ModelConfig):
     share_embeddings: str = "all"
 
     def to_json(self) -> dict[str, Any]:
-        """As in `ModelConfig`. `share_embeddings` is left out if it is "all", for compatibility with folders from before the field."""
+        """As in `AttentionConfig`. `share_embeddings` is left out if it is "all", for folders from before the field."""
         values = super().to_json()
         if self.share_embeddings == "all":
             del values["share_embeddings"]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from typing import ClassVar
 
 import keras
 from keras import ops
@@ -15,11 +16,12 @@ from xmodels.layers.blocks import Block
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.positions import concatenated_sinusoid
-from xmodels.models.backbone import NOTHING, Backbone, ModelConfig
+from xmodels.models.backbone import Backbone
+from xmodels.models.config import NOTHING, AttentionConfig
 
 
 @dataclasses.dataclass(frozen=True)
-class TransformerXLConfig(ModelConfig):
+class TransformerXLConfig(AttentionConfig):
     """`max_sequence_length` does not limit texts, since positions are relative.
 
     Attributes:
@@ -35,6 +37,7 @@ class TransformerXLConfig(ModelConfig):
     """
 
     max_sequence_length: int = 1_000_000
+    of_no_weight: ClassVar[frozenset[str]] = frozenset({"memory_length", "clamp_length"})
     memory_length: int = 512
     head_dim: int | None = None
     embedding_dim: int | None = None
@@ -52,7 +55,7 @@ class TransformerXLConfig(ModelConfig):
 
     @classmethod
     def from_json(cls, values, source="config.json", spelled=NOTHING):
-        """As in `ModelConfig`; also checks that `cutoffs` increase within the vocabulary and that `hidden_dim` is even."""
+        """As in `AttentionConfig`; also checks that `cutoffs` increase within the vocabulary and that `hidden_dim` is even."""
         config = super().from_json(values, source, spelled)
         ends = (0, *config.cutoffs, config.vocabulary_size)
         if any(a >= b for a, b in itertools.pairwise(ends)):
@@ -70,7 +73,7 @@ class TransformerXLConfig(ModelConfig):
 
     @property
     def states_carried(self) -> int:
-        """As in `ModelConfig`."""
+        """As in `AttentionConfig`."""
         return self.memory_length
 
     @property

@@ -31,7 +31,7 @@ class Unilm(Bert):
     """
 
     config_class = UnilmConfig
-    mixer_must_honour = frozenset({"padding", "order"})
+    mixer_must_support = frozenset({"padding", "order"})
     may_read = {name: feature for name, feature in Bert.may_read.items() if not name.startswith("pack")}
 
     @classmethod

@@ -20,7 +20,8 @@ from xmodels.layers.separable_convolution import (
     PreNormConvolutionDecoderBlock,
 )
 from xmodels.layers.steps import Steps
-from xmodels.models.backbone import NOTHING, Backbone
+from xmodels.models.backbone import Backbone
+from xmodels.models.config import NOTHING
 from xmodels.models.transformer import Embedding, Transformer, TransformerConfig, feedforward_of, mixer_of, size
 
 # (norm, transition) -> the classes of the encoder block and of the decoder block.
@@ -54,7 +55,7 @@ class UniversalTransformerConfig(TransformerConfig):
 
     @classmethod
     def from_json(cls, values, source="config.json", spelled=NOTHING):
-        """As in `ModelConfig`; also raises a CheckpointError if there is no block with this norm and transition."""
+        """As in `AttentionConfig`; also raises a CheckpointError if there is no block with this norm and transition."""
         config = super().from_json(values, source, spelled)
         try:
             check_block(config)

@@ -17,13 +17,14 @@ from xmodels.layers.dropout import Dropout
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.layer import Layer
 from xmodels.layers.positions import concatenated_sinusoid
-from xmodels.models.backbone import NOTHING, Backbone, ModelConfig
+from xmodels.models.backbone import Backbone
+from xmodels.models.config import NOTHING, AttentionConfig
 
 BIASES = ("content_bias", "position_bias", "segment_bias")  # u, v and s
 
 
 @dataclasses.dataclass(frozen=True)
-class XLNetConfig(ModelConfig):
+class XLNetConfig(AttentionConfig):
     """`max_sequence_length` does not limit texts, since positions are relative.
 
     Attributes:
@@ -40,6 +41,7 @@ class XLNetConfig(ModelConfig):
     """
 
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"activation": tuple(ACTIVATIONS), "attention_type": ("bi", "uni")}
+    of_no_weight: ClassVar[frozenset[str]] = frozenset({"memory_length", "reuse_length", "clamp_length"})
 
     max_sequence_length: int = 1_000_000
     memory_length: int = 384
@@ -56,7 +58,7 @@ class XLNetConfig(ModelConfig):
 
     @classmethod
     def from_json(cls, values, source="config.json", spelled=NOTHING):
-        """As in `ModelConfig`; also raises a CheckpointError if `hidden_dim` is odd."""
+        """As in `AttentionConfig`; also raises a CheckpointError if `hidden_dim` is odd."""
         config = super().from_json(values, source, spelled)
         if config.hidden_dim % 2:
             raise CheckpointError(f"{source}: `hidden_dim` must be even. Found: {config.hidden_dim}.")
@@ -64,7 +66,7 @@ class XLNetConfig(ModelConfig):
 
     @property
     def states_carried(self) -> int:
-        """As in `ModelConfig`."""
+        """As in `AttentionConfig`."""
         return self.memory_length
 
     @property

@@ -2,7 +2,8 @@
 
 import os
 
-from data_pipelines.errors import UsageError
+from data_pipelines.errors import CheckpointError, UsageError
+from xmodels.models.folder import model_class
 from xmodels.training.watching.progress import print_status
 
 MOST_NAMED = 8  # differences that a message lists
@@ -54,6 +55,7 @@ def compare(folder: str, stored: dict, now: dict, structural: tuple[str, ...]) -
         stored, now: config.json of the run, and what it would hold of this command.
         structural: flags that must not change.
     """
+    stored = _as_written_today(stored)
     before, after = ({**run.get("flags", {}), **run.get("settings", {})} for run in (stored, now))
     if "masking_rate" in after and "masking_rate" not in before and "masking_rate" not in (before.get("set") or ""):
         # Of a run that began when this was not stored.
@@ -80,6 +82,15 @@ def compare(folder: str, stored: dict, now: dict, structural: tuple[str, ...]) -
             "Effects: " + "; ".join(f"{', '.join(names)}: {effect}" for effect, names in effects.items()) + "."
         )
     return changed
+
+
+def _as_written_today(stored: dict) -> dict:
+    """Returns config.json of a run with the configuration of its network as this version writes it, if it can be read."""
+    try:
+        kind = model_class(stored["model"]).config_class
+        return {**stored, "config": kind.from_json(stored["config"]).to_json()}
+    except (CheckpointError, KeyError, TypeError, AttributeError):
+        return stored
 
 
 def summary(step: int, changed: dict[str, tuple]) -> str:

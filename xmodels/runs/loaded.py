@@ -18,7 +18,8 @@ from xmodels.conversion import convert, names
 from xmodels.interfaces.reading import Reading, reading_without_system
 from xmodels.interfaces.writing import Writing
 from xmodels.models import folder
-from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.models.backbone import Backbone
+from xmodels.models.config import TokenConfig
 
 BACKBONE_FOLDER, RUN_STATES = "backbone", "checkpoints"  # of a run
 # A file that tells another kind of folder -> what that is.
@@ -126,7 +127,7 @@ def _identity(source: str, path: str, name: str | None, model: str, pooling: str
     return Identity(source, path, name, network, reading and reading.with_pooling(pooling), writing, pooling=pooling)
 
 
-def load(source: str, change: Callable[[Identity, ModelConfig], ModelConfig] = lambda found, config: config) -> Loaded:
+def load(source: str, change: Callable[[Identity, TokenConfig], TokenConfig] = lambda found, config: config) -> Loaded:
     """Reads what `identify` finds.
 
     Args:
@@ -177,7 +178,7 @@ def _heads(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: value for name, value in values.items() if name.startswith("objective.")}
 
 
-def check_vocabulary(source: str, tokenizer: Tokenizer, config: ModelConfig) -> None:
+def check_vocabulary(source: str, tokenizer: Tokenizer, config: TokenConfig) -> None:
     """Raises a CheckpointError unless the vocabulary is as large as the table of the network."""
     if not config.suits(len(tokenizer.vocabulary)):
         raise CheckpointError(

@@ -1,6 +1,6 @@
 """Whether disk and memory hold what a training makes, before its first step."""
 
-from xmodels.models.backbone import ModelConfig
+from xmodels.models.config import TokenConfig
 from xmodels.runs.preflight import check_space, disk_need, held_bytes, size
 from xmodels.training.devices import distribution
 from xmodels.training.watching import memory_need
@@ -14,7 +14,7 @@ def check_disk(model_dir: str, num_parameters: int, kept: int) -> str:
 
 
 def check_memory(
-    options, num_parameters: int, config: ModelConfig, batch_size: int, length: int, num_predictions: int = 0,
+    options, num_parameters: int, config: TokenConfig, batch_size: int, length: int, num_predictions: int = 0,
     num_replicas: int = 1, built: bool = False,
 ) -> str:  # fmt: skip
     """The need of a step on each device against its free memory, as `training.memory_need` estimates; says it.

@@ -10,7 +10,8 @@ from typing import Any
 from keras import ops
 
 from xmodels.layers.positions import interleaved_sinusoid
-from xmodels.models.backbone import Backbone, ModelConfig, named_weights
+from xmodels.models.backbone import Backbone, named_weights
+from xmodels.models.config import TokenConfig
 from xmodels.training.recipe import Recipe
 
 WIDTH = 128  # of `tiny`, which was measured
@@ -45,7 +46,7 @@ class Small:
     shorter: tuple[int, float] | None = None
     masking_rate: float | None = None
 
-    def configured(self, config: ModelConfig) -> ModelConfig:
+    def configured(self, config: TokenConfig) -> TokenConfig:
         """The configuration with the numbers of small networks."""
         own = {field.name for field in dataclasses.fields(config)}
         changes = {name: value for name, value in self.network.items() if name in own}

@@ -22,11 +22,11 @@ def extract_features(options: Options) -> int:
     wanted.factors()  # raises what is wrong with it
     loaded = load(options.model_dir)
     config, unbounded = loaded.backbone.config, loaded.network.any_length
-    if (options.max_seq_length or 0) > config.max_sequence_length and not unbounded:
+    if not (unbounded or config.reads(options.max_seq_length or 0)):
         raise UsageError(
-            f"--max_seq_length={options.max_seq_length}: the network reads at most {config.max_sequence_length} tokens."
+            f"--max_seq_length={options.max_seq_length}: the network reads at most {config.longest} tokens."
         )
-    length = options.max_seq_length or (LENGTH if unbounded else min(LENGTH, config.max_sequence_length))
+    length = options.max_seq_length or (LENGTH if unbounded else config.cut(LENGTH))
     network, counted = FrozenNetwork(loaded, wanted, length), Counted()
     texts = texts_of(options.input_file, options.text_column)
     count = files.write(path, counted.of(network.read(texts, options.batch_size)), is_pooled)

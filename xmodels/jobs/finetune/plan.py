@@ -174,8 +174,8 @@ def check_options(options, num_replicas: int, loaded) -> None:
         raise UsageError(f"--warmup_proportion={options.warmup_proportion:g}: must lie between 0 and 1; 0.1 is usual.")
     if not options.tokens_per_batch:  # whose batches are cut into parts by `token_buckets`
         step_options.check_batch_size(options, options.train_batch_size, num_replicas)
-    longest = loaded.config.max_sequence_length
-    if options.max_seq_length > longest:
+    longest = loaded.config.longest
+    if not loaded.config.reads(options.max_seq_length):
         raise UsageError(
             f"--max_seq_length={options.max_seq_length}: the network has {longest} positions. Use --max_seq_length={longest} "
             "or less; longer texts are cut. --extend_positions makes more of them."

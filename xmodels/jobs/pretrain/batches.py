@@ -7,6 +7,7 @@ from data_pipelines.batches.token_buckets import token_buckets
 from data_pipelines.errors import UsageError
 from data_pipelines.records.source import RecordSource
 from xmodels import systems
+from xmodels.layers import mixers
 from xmodels.training.recipe import Recipe, Records
 from xmodels.training.watching.progress import print_status
 
@@ -86,11 +87,21 @@ def choose_grouping(
     return grouping
 
 
-def _rows(options, source: RecordSource, records: Records, backbone, lengths: np.ndarray) -> Rows:
+def check_packing(system: str, backbone) -> None:
+    """Raises a UsageError where the network, or its mixer, does not read rows of several examples."""
     if "pack_ids" not in backbone.may_read:
+        raise UsageError(f"--pack_rows: the network of --system={system} does not read rows of several examples.")
+    mixer = getattr(backbone.config, "mixer", None)
+    if mixer and "packs" not in mixers.find(mixer).supports:
+        able = [name for name in mixers.names() if "packs" in mixers.find(name).supports]
         raise UsageError(
-            f"--pack_rows: the network of --system={options.system} does not read rows of several examples."
+            f"--pack_rows: the mixer {mixer} does not keep several examples of a row apart. Leave the flag out, or take --mixer="
+            f"{' or '.join(able)}."
         )
+
+
+def _rows(options, source: RecordSource, records: Records, backbone, lengths: np.ndarray) -> Rows:
+    check_packing(options.system, backbone)
     length = options.pack_row_length or records.sequence_length
     if length < records.sequence_length:
         raise UsageError(f"--pack_row_length={length}: shorter than the examples, {records.sequence_length} tokens.")

@@ -22,17 +22,17 @@ from xmodels.jobs.pretrain import length_schedule, system_settings
 from xmodels.jobs.pretrain.batches import rows_per_batch
 from xmodels.jobs.step_options import check_batch_size
 from xmodels.layers import mixers
-from xmodels.models.backbone import ModelConfig, named_weights
+from xmodels.models.backbone import named_weights
 from xmodels.models.checkpoint import Checkpoint
+from xmodels.models.config import TokenConfig
 from xmodels.models.folder import assign, name_of, read_json
-from xmodels.models.mixing import MixerConfig
+from xmodels.models.mixing import PREFIX, MixerConfig
 from xmodels.training.optimizers.optimization import NUMBERS
 from xmodels.training.recipe import SMALLEST_LAMB_BATCH, Recipe, Records
 from xmodels.training.small import Small, is_small
 from xmodels.training.watching.progress import print_status
 
 SORTED = 0.8  # share of the text that a good first cluster would hold, from which on the order is good enough
-OF_NO_WEIGHT = "attention_window", "reuse_length", "memory_length", "clamp_length"  # numbers that shape no weight
 OF_WEIGHTS = ("share_embeddings",)  # choices on which it depends which weights there are
 SAME_NAMES = (
     "learning_rate", "num_warmup_steps", "optimizer", *NUMBERS, "min_lr_ratio", "lr_power", "layerwise_lr_decay",
@@ -57,7 +57,7 @@ def check_mixer(options, system) -> None:
             "a system such as bert or gpt2."
         )
     try:
-        mixers.check_honours(mixers.find(options.mixer), system.MODEL.mixer_must_honour)
+        mixers.check_supports(mixers.find(options.mixer), system.MODEL.mixer_must_support)
     except ValueError as error:
         raise UsageError(f"--mixer={options.mixer}: {error}") from None
 
@@ -82,13 +82,13 @@ def small_numbers(options, system) -> Small | None:
     return None if options.recipe == "published" else known
 
 
-def small_numbers_for(system, config: ModelConfig) -> Small | None:
+def small_numbers_for(system, config: TokenConfig) -> Small | None:
     """The numbers that --recipe=small gives a network narrower than the system's `base`; None where there are none, or it is wider."""
     is_narrow = config.hidden_dim < system.SIZES["base"]["hidden_dim"]
     return vars(system).get("SMALL") if is_narrow else None
 
 
-def chosen_config(options, system, vocabulary: Vocabulary) -> ModelConfig:
+def chosen_config(options, system, vocabulary: Vocabulary) -> TokenConfig:
     """The configuration that --model_config_file or --size names, with what --recipe, --mixer and --set change of it. What a file says
     holds for every recipe.
 
@@ -116,15 +116,15 @@ def chosen_config(options, system, vocabulary: Vocabulary) -> ModelConfig:
 OF_HUGGING_FACE = {"architectures", "layer_norm_eps", "model_type", "transformers_version"}
 
 
-def _config_of_file(options, system, vocabulary_size: int) -> ModelConfig:
+def _config_of_file(options, system, vocabulary_size: int) -> TokenConfig:
     values = read_json(options.model_config_file)
     config_class = system.MODEL.config_class
     if "config" in values:  # a config.json of ours
-        config = config_class.from_json(values["config"], options.model_config_file)
+        config = config_class.from_json(_with_mixer(values["config"], options.mixer), options.model_config_file)
     elif (
         not has_table(systems.model_of(system)) or "vocabulary_size" in values or "hidden_dim" in values
     ):  # names of ours
-        config = config_class.from_json(values, options.model_config_file)
+        config = config_class.from_json(_with_mixer(values, options.mixer), options.model_config_file)
     else:
         table = table_of(systems.model_of(system))
         theirs = OF_HUGGING_FACE & values.keys() or not table.tensorflow1
@@ -138,8 +138,16 @@ def _config_of_file(options, system, vocabulary_size: int) -> ModelConfig:
     return config
 
 
+def _with_mixer(values: dict, mixer: str | None) -> dict:
+    """The fields of a file with the mixer of --mixer, and with its numbers unless they are of another mixer."""
+    if not mixer:
+        return values
+    is_other = values.get("mixer", mixer) != mixer
+    return {name: v for name, v in values.items() if not (is_other and name.startswith(PREFIX))} | {"mixer": mixer}
+
+
 def recipe_of(
-    options, system, vocabulary: Vocabulary, records: Records, config: ModelConfig, num_replicas: int = 1
+    options, system, vocabulary: Vocabulary, records: Records, config: TokenConfig, num_replicas: int = 1
 ) -> Recipe:
     """The system's recipe for these records, with the numbers of the flags."""
     own = system_settings.own_options(options.set, system)
@@ -182,17 +190,17 @@ def scored_positions(recipe: Recipe, records: Records) -> int:
     return records.sequence_length if layout.find(recipe.packings[0]).scores_all else records.num_predictions
 
 
-def check_positions(config: ModelConfig, sequence_length: int, source: str) -> None:
+def check_positions(config: TokenConfig, sequence_length: int, source: str) -> None:
     """Raises a UsageError where examples are longer than the network has positions."""
-    if sequence_length > config.max_sequence_length:
+    if not config.reads(sequence_length):
         raise UsageError(
-            f"{source}: examples of {sequence_length} tokens, but the network has {config.max_sequence_length} positions. "
-            f"Make records with --max_seq_length={config.max_sequence_length} or less, or give the network more: "
+            f"{source}: examples of {sequence_length} tokens, but the network has {config.longest} positions. "
+            f"Make records with --max_seq_length={config.longest} or less, or give the network more: "
             f"--set=max_sequence_length={sequence_length}, or max_position_embeddings in --model_config_file."
         )
 
 
-def warn_of_order(config: ModelConfig, source: RecordSource) -> None:
+def warn_of_order(config: TokenConfig, source: RecordSource) -> None:
     """Says so where the first cluster of an adaptive softmax is not made of the commonest tokens."""
     if not getattr(config, "cutoffs", ()):
         return
@@ -207,7 +215,7 @@ def warn_of_order(config: ModelConfig, source: RecordSource) -> None:
         )
 
 
-def warn_of_clamp(config: ModelConfig) -> None:
+def warn_of_clamp(config: TokenConfig) -> None:
     """Says so where distances beyond a limit are alike in training already."""
     if limit := getattr(config, "clamp_length", None):
         print_status(
@@ -226,7 +234,7 @@ def adopted(loaded: Checkpoint, model: type, num_positions: int = 0) -> Checkpoi
     return extended(dataclasses.replace(loaded, model=name, config=config, values=dict(values)), num_positions)
 
 
-def check_start(loaded: Checkpoint, source: str, model: type, config: ModelConfig, tokens: list[str] | None) -> None:
+def check_start(loaded: Checkpoint, source: str, model: type, config: TokenConfig, tokens: list[str] | None) -> None:
     """Checks that the weights of a checkpoint are those of this network and of the records' vocabulary.
 
     Args:
@@ -245,13 +253,13 @@ def check_start(loaded: Checkpoint, source: str, model: type, config: ModelConfi
             f"of {name!r}, or a --system that trains {loaded.model!r}."
         )
     _check_vocabulary(loaded, source, config.vocabulary_size, tokens)
-    there, here = dataclasses.asdict(loaded.config), dataclasses.asdict(config)
+    there, here = loaded.config.values(), config.values()
     unused = ("dropout", "initializer_stddev")  # by loaded weights
     differ = {n: (there.get(n), here[n]) for n in here if there.get(n) != here[n] and not n.endswith(unused)}
     listed = ", ".join(f"{n} {a} there, {b} here" for n, (a, b) in sorted(differ.items()))
-    longer = here["max_sequence_length"] > there["max_sequence_length"]
+    longer = not loaded.config.reads(config.longest or 0)
     hint = " --extend_positions makes the positions that it lacks." if longer else ""
-    shapes = {n for n, (_, value) in differ.items() if type(value) is int} - set(OF_NO_WEIGHT)
+    shapes = {n for n, (_, value) in differ.items() if type(value) is int} - config.of_no_weight
     if shapes or differ.keys() & set(OF_WEIGHTS):
         raise CheckpointError(
             f"--init_checkpoint={source}: is of another size ({listed}). Give the --size of the checkpoint, or "

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, option
 from xmodels import systems
+from xmodels.interfaces.mixers import summaries
 from xmodels.jobs.training_options import TrainingOptions
 
 
@@ -20,7 +21,7 @@ class Options(TrainingOptions):
     recipe: str = option("auto", "Hyperparameters for flags that are not given. published: the paper's. small: those with which networks below base learn in minutes (docs/small_networks.md). auto: small for sizes below base if neither init_checkpoint nor model_config_file is given, else published.", choices=("auto", "published", "small"), structural=True)  # fmt: skip
     set: str | None = option(None, "NAME=VALUE: a hyperparameter of the system or a field of its network's configuration, such as label_smoothing=0.2 or dropout=0.2. Separate several by commas, or repeat the flag.", repeatable=True, structural=True)  # fmt: skip
     model_config_file: str | None = option(None, "JSON file with other sizes: Google's bert_config.json, or a config.json of xmodels.", alias="bert_config_file")  # fmt: skip
-    mixer: str | None = option(None, "Attention of all blocks, for bert, gpt and their variants: multi_head (all tokens), local_window or linear; see docs/mixers.md. Default: as in the configuration, multi_head.", structural=True)  # fmt: skip
+    mixer: str | None = option(None, "Attention of all blocks, for bert, gpt and their variants (docs/mixers.md). Default: as in the configuration, multi_head:", structural=True, values=summaries())  # fmt: skip
     init_checkpoint: str | None = option(None, "Start from these weights: a run or model folder, hf:FOLDER, or tf1:PREFIX. The optimizer starts anew.", structural=True)  # fmt: skip
     extend_positions: bool = option(False, "If the network has more positions than init_checkpoint, as with --set=max_sequence_length=768, initialise the additional ones with copies of the existing ones.", structural=True)  # fmt: skip
     data_dir: str | None = option(None, "Folder of records that create_pretraining_data wrote.", section="Data")

@@ -123,7 +123,7 @@ class Plan:
         options, backbone = self.options, self.learner.backbone
         if not options.init_checkpoint:
             return None
-        most = backbone.config.max_sequence_length * options.extend_positions
+        most = (backbone.config.longest or 0) * options.extend_positions
         initial = network.adopted(convert.load(options.init_checkpoint), type(backbone), most)
         tokens = self.tokenizer.vocabulary.tokens
         network.check_start(initial, options.init_checkpoint, type(backbone), backbone.config, tokens)

@@ -3,12 +3,9 @@
 import dataclasses
 from typing import Any
 
-from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.options import settings
 from xmodels import systems
-from xmodels.models.backbone import ModelConfig
-
-OF_RECORDS = "vocabulary_size"  # no number of a system
+from xmodels.models.config import TokenConfig
 
 
 def own_options(text: str | None, system) -> Any:
@@ -18,28 +15,22 @@ def own_options(text: str | None, system) -> Any:
         UsageError: a name is neither a field of these nor of the network's configuration, or a value does not suit it.
     """
     given, kind = settings.parse(text), systems.options_class(system)
-    own, of_network = _names(kind) if kind else [], _names(system.MODEL.config_class)
+    own, of_network = _names(kind) if kind else [], list(system.MODEL.config_class.settings())
     settings.check_known(given, {f"--system={systems.name_of(system)}": own, "its network": of_network})
     return kind and settings.apply(kind(), {name: value for name, value in given.items() if name in own})
 
 
-def network_config(text: str | None, system, config: ModelConfig) -> ModelConfig:
+def network_config(text: str | None, system, config: TokenConfig) -> TokenConfig:
     """The configuration of the network with the fields that `--set` gives.
 
     Raises:
         UsageError: a value does not suit the network.
     """
     kind = systems.options_class(system)
-    own, of_network = _names(kind) if kind else [], _names(type(config))
+    own, of_network = _names(kind) if kind else [], config.settings()
     given = {name: value for name, value in settings.parse(text).items() if name in of_network and name not in own}
-    if not given:
-        return config
-    changed = settings.apply(config, given)
-    try:
-        return type(config).from_json(changed.to_json(), f"--set={text}")
-    except CheckpointError as error:
-        raise UsageError(str(error)) from None
+    return settings.apply_to_network(config, given) if given else config
 
 
 def _names(kind: type) -> list[str]:
-    return [field.name for field in dataclasses.fields(kind) if field.name != OF_RECORDS]
+    return [field.name for field in dataclasses.fields(kind)]

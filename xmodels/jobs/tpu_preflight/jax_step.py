@@ -10,14 +10,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from xmodels.models.backbone import ModelConfig
+from xmodels.models.config import TokenConfig
 from xmodels.tpu import compiler
 from xmodels.tpu.bounds import Cost
 from xmodels.tpu.chips import Topology
 from xmodels.tpu.compiler import DoesNotCompile
 
 
-def compile_batch(options, config: ModelConfig | None, rows: int, level: int | None) -> Cost:
+def compile_batch(options, config: TokenConfig | None, rows: int, level: int | None) -> Cost:
     """Compiles the step of `xmodels tpu_preflight` for `rows` examples a device.
 
     Raises:

@@ -14,7 +14,7 @@ from xmodels.jobs.step_options import check_batch_size
 from xmodels.jobs.tpu_preflight.jax_step import compile_batch
 from xmodels.jobs.tpu_preflight.options import Options
 from xmodels.jobs.tpu_preflight.step import make_learner, recipe_of
-from xmodels.models.backbone import ModelConfig
+from xmodels.models.config import TokenConfig
 from xmodels.tpu.bounds import Bounds, Cost, bounds
 from xmodels.tpu.chips import GIB, Topology
 from xmodels.tpu.compiler import check_installed, compile_step
@@ -44,7 +44,7 @@ class Report:
     too_large: int | None
 
 
-def preflight(options: Options, config: ModelConfig | None = None, optimization_level: int | None = None) -> Report:
+def preflight(options: Options, config: TokenConfig | None = None, optimization_level: int | None = None) -> Report:
     """Compiles the training step for the slice, says what it costs, and looks for the largest batch.
 
     Args:

@@ -16,7 +16,8 @@ from data_pipelines.text.vocabulary import SPELLINGS, Vocabulary
 from xmodels import systems
 from xmodels.jobs.pretrain.system_settings import network_config, own_options
 from xmodels.jobs.tpu_preflight.options import Options
-from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.models.backbone import Backbone
+from xmodels.models.config import TokenConfig
 from xmodels.objectives.base import Objective
 from xmodels.tpu.lowering import Slice
 from xmodels.training.recipe import Recipe, Records
@@ -27,7 +28,7 @@ from xmodels.training.step.streams import single
 DTYPES = {"int32": np.int64, "float32": np.float32}  # how records of a feature are parsed
 
 
-def recipe_of(options: Options, config: ModelConfig | None) -> tuple[Recipe, Records]:
+def recipe_of(options: Options, config: TokenConfig | None) -> tuple[Recipe, Records]:
     system = systems.load(options.system)
     own = own_options(options.set, system)
     if options.size not in system.SIZES:

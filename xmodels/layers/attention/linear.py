@@ -2,13 +2,13 @@
 
 from keras import ops
 
-from xmodels.layers.mixers import Mixer
+from xmodels.layers.mixers import ProjectedMixer
 
 EPSILON = 1e-6
 CHUNK = 128  # tokens whose keys and queries are compared directly; earlier tokens enter as a sum
 
 
-class LinearAttention(Mixer):
+class LinearAttention(ProjectedMixer):
     """Attention with the weights phi(q) . phi(k), phi(x) = elu(x) + 1, normalised over the keys of each query.
 
     Since sum_j (phi(q) phi(k_j)) v_j = phi(q) sum_j (phi(k_j) v_j), keys and values are summed once for all queries, in
@@ -17,7 +17,7 @@ class LinearAttention(Mixer):
     `dropout` has no effect, since no probabilities are computed. The tokens of an example must be contiguous in their row.
     """
 
-    honours = frozenset({"padding", "causal", "packs"})
+    supports = frozenset({"padding", "causal", "packs"})
     rewinds = False
 
     @classmethod
@@ -42,7 +42,7 @@ class LinearAttention(Mixer):
     def probabilities(self, x, visible=None):
         length = ops.shape(x)[1]
         weights = ops.einsum("blhk,bshk->bhls", features(self.query(x)), features(self.key(x)))
-        attention_mask = self.honoured(visible).dense(length, length)
+        attention_mask = self.supported(visible).dense(length, length)
         weights = weights if attention_mask is None else weights * ops.cast(attention_mask, "float32")
         return weights / (ops.sum(weights, axis=-1, keepdims=True) + EPSILON)
 

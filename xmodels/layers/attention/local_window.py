@@ -1,44 +1,49 @@
 """Sliding-window attention, in O(L * window) instead of O(L^2) (Beltagy et al., 2020, arXiv 2004.05150, section 3.1)."""
 
 import dataclasses
+from typing import ClassVar
 
 from keras import ops
 
 from xmodels.layers.attention.core import attend, attention_probabilities
 from xmodels.layers.attention.visible import Visible, row
-from xmodels.layers.mixers import Mixer
+from xmodels.layers.mixers import Numbers, ProjectedMixer, number
 
 
-class LocalWindow(Mixer):
+@dataclasses.dataclass(frozen=True)
+class LocalWindowNumbers(Numbers):
+    """The numbers of `LocalWindow`."""
+
+    of_no_weight: ClassVar[frozenset[str]] = frozenset({"window"})
+    window: int = number(128, "how many tokens a token attends to on each side")
+
+
+class LocalWindow(ProjectedMixer):
     """Softmax attention to the keys at a distance of at most `window`, on both sides or, if causal, on the left.
 
     Texts are split into blocks of `window` tokens, each of which attends to itself and its neighbours. The cache for decoding
     holds the keys and values of the last `window` tokens, (B, w, H, K) each, whatever the length of the text.
 
     Args:
-        window: w, at least 1. Others as in `Mixer`.
+        window: w, at least 1. Others as in `ProjectedMixer`.
 
     Raises:
         ValueError: `window` is below 1.
     """
 
-    honours = frozenset({"padding", "causal", "packs", "window"})
+    numbers = LocalWindowNumbers
+    supports = frozenset({"padding", "causal", "packs", "window"})
     rewinds = False
 
     def __init__(self, *args, window: int, **kwargs):
         super().__init__(*args, **kwargs)
         if window < 1:
-            raise ValueError(f"`attention_window` must be at least 1. Received: {window}.")
+            raise ValueError(f"`window` must be at least 1. Received: {window}.")
         self.window = window
 
     @classmethod
-    def for_network(cls, config, initialization):
-        numbers = config.num_heads, config.hidden_dim, config.attention_dropout, initialization
-        return cls(*numbers, window=config.attention_window)
-
-    @classmethod
     def keys_per_query(cls, config, length):
-        return min(length, 3 * config.attention_window)
+        return min(length, 3 * config.mixer_numbers.window)
 
     def mix(self, query, key, value, visible, training=None):
         visible, length = self.narrowed(visible), query.shape[1]
@@ -88,7 +93,7 @@ class LocalWindow(Mixer):
 
     def probabilities(self, x, visible=None):
         length = ops.shape(x)[1]
-        attention_mask = self.narrowed(self.honoured(visible)).dense(length, length)
+        attention_mask = self.narrowed(self.supported(visible)).dense(length, length)
         return attention_probabilities(self.query(x), self.key(x), attention_mask)
 
     def start(self, batch, length: int):

@@ -10,13 +10,13 @@ from xmodels.layers.cached_attention import CachedAttention
 
 
 class MultiHeadAttention(CachedAttention):
-    """Softmax attention with H heads over all tokens, of the text itself or of a context. Arguments as in `Mixer`."""
+    """Softmax attention with H heads over all tokens, of the text itself or of a context. Arguments as in `ProjectedMixer`."""
 
-    honours = frozenset(field.name for field in dataclasses.fields(Visible))
+    supports = frozenset(field.name for field in dataclasses.fields(Visible))
 
     def mix(self, query, key, value, visible, training=None):
         return attend(query, key, value, visible, dropout=self.dropout, training=training)
 
     def probabilities(self, x, visible=None):
         length = ops.shape(x)[1]
-        return attention_probabilities(self.query(x), self.key(x), self.honoured(visible).dense(length, length))
+        return attention_probabilities(self.query(x), self.key(x), self.supported(visible).dense(length, length))

@@ -12,6 +12,7 @@ from data_pipelines.text.framing import max_text_tokens, pack_columns
 from data_pipelines.text.plain_units import SPACE
 from data_pipelines.text.spelling import spelling
 from data_pipelines.text.vocabulary import CONTINUATION, MASK, SPELLINGS
+from xmodels.models.config import LONGEST_ROW
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.runs.loaded import Loaded
 from xmodels.tasks.base import answer, find
@@ -67,7 +68,7 @@ class Predictor(answer.Predictor):
     answers = "texts"
 
     def __init__(self, loaded: Loaded):
-        prefix, length = prefix_of(loaded.heads), loaded.backbone.config.max_sequence_length
+        prefix, length = prefix_of(loaded.heads), loaded.backbone.config.cut(LONGEST_ROW)
         own = MaskedLM(loaded.backbone.config).prefix
         heads = {
             f"{own}{name.removeprefix(prefix)}": value

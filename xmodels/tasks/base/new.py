@@ -10,11 +10,12 @@ from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels import models, systems
-from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.models.backbone import Backbone
+from xmodels.models.config import TokenConfig
 from xmodels.models.folder import model_class, read_json
 
 NEW = "new:"  # prefix of the name of the network
-SHARED = ("backbone", "checkpoint", "folder", "mixing")  # modules of `xmodels/models` that are no networks
+SHARED = ("backbone", "checkpoint", "config", "folder", "mixing")  # modules of `xmodels/models` that are no networks
 
 
 def network_of(options) -> tuple[str, type[Backbone], str]:
@@ -50,7 +51,7 @@ def sizes_of(network: type[Backbone]) -> dict[str, dict]:
     return getattr(importlib.import_module(network.__module__), "SIZES", {})
 
 
-def new_network(options, vocabulary: Vocabulary, **numbers) -> tuple[str, ModelConfig]:
+def new_network(options, vocabulary: Vocabulary, **numbers) -> tuple[str, TokenConfig]:
     """Returns the name and the configuration of the network in --init_checkpoint.
 
     Args:

@@ -14,8 +14,8 @@ from data_pipelines.errors import DataError, UsageError
 from data_pipelines.options.declaration import Option
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.interfaces.reading import BERT_NUMBERS
-from xmodels.models.backbone import ModelConfig
 from xmodels.models.checkpoint import Checkpoint
+from xmodels.models.config import TokenConfig
 from xmodels.objectives.base import Objective
 from xmodels.tasks.base import find
 from xmodels.tasks.base.find import part, task_class
@@ -253,12 +253,12 @@ class Reader:
             "they were made of."
         )
 
-    def task(self, config: ModelConfig, data: Data) -> Task:
+    def task(self, config: TokenConfig, data: Data) -> Task:
         """Returns the task with its head, which is saved with the network."""
         given = {"reading": self.reading} if self.reading else {}
         return self.task_class(config, data.labels, **given)
 
-    def made_task(self, config: ModelConfig, data: Data) -> Task:
+    def made_task(self, config: TokenConfig, data: Data) -> Task:
         """Returns `task`, with the flags that apply to any head."""
         task = self.task(config, data)
         if self.options.task_dropout is not None:

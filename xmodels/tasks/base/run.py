@@ -14,7 +14,8 @@ from data_pipelines.text.tokenizer import Tokenizer
 from xmodels import systems
 from xmodels.interfaces.reading import Reading, plain_reading
 from xmodels.models import folder
-from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.models.backbone import Backbone
+from xmodels.models.config import TokenConfig
 from xmodels.runs.loaded import BACKBONE_FOLDER, check_no_other, identify, load
 from xmodels.tasks.base import find
 from xmodels.tasks.base.find import task_class
@@ -60,7 +61,7 @@ class Head:
 
     path: str
     weights: dict
-    config: ModelConfig
+    config: TokenConfig
     labels: list[str]
     reading: Reading | None
 
@@ -289,10 +290,10 @@ def read_run(run: str) -> Run:
             f"{os.path.join(run, TASK_FILE)}: its `labels` are not those of {os.path.join(loaded.path, folder.LABELS)}, so it is "
             "not known which name belongs to which class. Copy the two again."
         )
-    if description.max_sequence_length > config.max_sequence_length:
+    if not config.reads(description.max_sequence_length):
         raise CheckpointError(
             f"{os.path.join(run, TASK_FILE)}: `max_sequence_length` is {description.max_sequence_length}, but the "
-            f"network reads at most {config.max_sequence_length} tokens (`max_sequence_length` in {folder.CONFIG})."
+            f"network reads at most {config.longest} tokens (`max_sequence_length` in {folder.CONFIG})."
         )
     reading = loaded.reading
     if reading is None and (loaded.pooling or task_class(description.task).reads_states):

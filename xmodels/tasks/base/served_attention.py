@@ -111,8 +111,8 @@ class NoAttention:
 def attention_of(
     backbone, tokenizer: Tokenizer, read: Callable, inputs: Mapping[str, tf.DType], note: str = ""
 ) -> ServedAttention | NoAttention:
-    """Returns a `ServedAttention`, or a `NoAttention` if the network has no `attention_maps`. Arguments as in `ServedAttention`."""
-    if not hasattr(backbone, "attention_maps"):
+    """Returns a `ServedAttention`, or a `NoAttention` if the network shows no attention. Arguments as in `ServedAttention`."""
+    if not backbone.shows_attention:
         return NoAttention()
     return ServedAttention(backbone, tokenizer, read, inputs, note)
 

@@ -12,6 +12,7 @@ from xmodels.decoding.beam import beam_search, gnmt_penalty
 from xmodels.decoding.memory import memory_for
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.sampling import generate
+from xmodels.models.config import LONGEST_ROW
 from xmodels.runs.loaded import Loaded, identify
 from xmodels.runs.loaded import load as load_checkpoint
 from xmodels.tasks.base.generation import GREEDY, STEP, Generator, refusal, round_up, seed_of_batch
@@ -36,7 +37,7 @@ class TextGenerator(Generator):
 
     def __init__(self, loaded: Loaded, max_length: int | None = None):
         super().__init__(loaded)
-        self.max_length = max_length or self.backbone.config.max_sequence_length
+        self.max_length = max_length or self.backbone.config.cut(LONGEST_ROW)
         self.rewinds, self.crowded = self.backbone.rewinds, set()
 
     def prompt_ids(self, prompt: str) -> list[int]:
@@ -190,7 +191,7 @@ def load(path: str, max_length: int | None = None) -> TextGenerator:
     if found.writing is None or found.writing.task != TASK:
         raise refusal(found)
     loaded = load_checkpoint(path)
-    longest = loaded.backbone.config.max_sequence_length
-    if max_length is not None and max_length > longest:
-        raise UsageError(f"--max_length={max_length}: the network reads at most {longest} tokens.")
+    config = loaded.backbone.config
+    if not config.reads(max_length or 0):
+        raise UsageError(f"--max_length={max_length}: the network reads at most {config.longest} tokens.")
     return TextGenerator(loaded, max_length)

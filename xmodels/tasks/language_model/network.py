@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.models import folder
-from xmodels.models.backbone import ModelConfig
+from xmodels.models.config import LONGEST_ROW, TokenConfig
 from xmodels.runs.loaded import Identity, identify, load
 from xmodels.tasks.language_model.answer import TASK
 from xmodels.tasks.language_model.scorer import Scorer
@@ -15,7 +15,7 @@ RUN_CONFIG, RUN_MANIFEST = "config.json", "data_manifest.json"
 
 
 def load_scorer(
-    model_dir: str, change: Callable[[Identity, ModelConfig], ModelConfig] = lambda found, config: config,
+    model_dir: str, change: Callable[[Identity, TokenConfig], TokenConfig] = lambda found, config: config,
     unlikely: Callable[[Tokenizer], Sequence[int]] = lambda tokenizer: (),
 ) -> Scorer:  # fmt: skip
     """Reads a network.
@@ -46,14 +46,14 @@ def window_length(model_dir: str, backbone, asked: int | None) -> int:
     """
     config = backbone.config
     if backbone.carries_memory and not config.states_carried:
-        return asked or config.max_sequence_length
-    trained = trained_length(model_dir) or config.max_sequence_length
+        return asked or config.cut(LONGEST_ROW)
+    trained = trained_length(model_dir) or config.cut(LONGEST_ROW)
     trained += config.states_carried  # everything that a memory adds may stand in one segment as well
     if asked and asked > trained:
         print(
             f"Note: --max_seq_length={asked}, but the run was trained on {trained} tokens; it knows nothing of places behind."
         )
-    return asked or min(trained, config.max_sequence_length)
+    return asked or config.cut(trained)
 
 
 def trained_length(model_dir: str) -> int | None:

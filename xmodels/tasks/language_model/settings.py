@@ -3,7 +3,7 @@
 import dataclasses
 
 from data_pipelines.errors import UsageError
-from xmodels.models.backbone import ModelConfig
+from xmodels.models.config import TokenConfig
 from xmodels.runs.loaded import Identity
 
 
@@ -49,7 +49,7 @@ class Settings:
             raise UsageError("--stop_word_filter is for --form=last_word; leave it out.")
         self.memory_lengths()  # raises what is wrong with it
 
-    def fitted(self, found: Identity, config: ModelConfig) -> ModelConfig:
+    def fitted(self, found: Identity, config: TokenConfig) -> TokenConfig:
         """The configuration with what the flags change of it, on which no weight depends.
 
         Raises:
@@ -61,9 +61,9 @@ class Settings:
                 raise UsageError(
                     f"{self.of_memory[0]}: a {network.__name__} has no memory. Choose its context with --stride."
                 )
-            if (self.max_seq_length or 0) > config.max_sequence_length:
+            if not config.reads(self.max_seq_length or 0):
                 raise UsageError(
-                    f"--max_seq_length={self.max_seq_length}: the network reads at most {config.max_sequence_length} tokens."
+                    f"--max_seq_length={self.max_seq_length}: the network reads at most {config.longest} tokens."
                 )
             return config
         if self.stride is not None:

@@ -34,10 +34,10 @@ def evaluate(
     loaded = load(model_dir)
     if random_init:
         loaded = with_random_weights(loaded, seed)
-    longest = loaded.backbone.config.max_sequence_length
-    if (max_seq_length or 0) > longest:
-        raise UsageError(f"--max_seq_length={max_seq_length}: the network reads at most {longest} tokens.")
-    readouts = Readouts(loaded, Asked(pooling, layer), max_seq_length or min(LENGTH, longest))
+    config = loaded.backbone.config
+    if not config.reads(max_seq_length or 0):
+        raise UsageError(f"--max_seq_length={max_seq_length}: the network reads at most {config.longest} tokens.")
+    readouts = Readouts(loaded, Asked(pooling, layer), max_seq_length or config.cut(LENGTH))
     states = [readouts.of_texts([row.texts for row in rows], batch_size or 32) for rows in (train, test)]
     truth = [label_ids(path, rows, labels) for path, rows in ((train_file, train), (test_file, test))]
     fits = {key: linear.fit(states[0][key], truth[0], states[1][key], truth[1], seed) for key in states[0]}

@@ -14,6 +14,7 @@ from data_pipelines.errors import CheckpointError
 from data_pipelines.text.vocabulary import PAD
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.targets import EXTRA_TOKENS, write_targets
+from xmodels.models.config import LONGEST_ROW
 from xmodels.runs.loaded import Loaded, identify
 from xmodels.runs.loaded import load as load_checkpoint
 from xmodels.tasks.base.generation import GREEDY, Generator, round_up, seed_of_batch
@@ -29,6 +30,7 @@ class Seq2SeqGenerator(Generator):
         prefix: what stands before each text, such as "summarize: ".
 
     Attributes:
+        positions: tokens of a source or a target, as many as the network reads.
         longest: tokens of a source, with those around it; longer ones lose their end.
         opening: the tokens with which a source begins.
         num_cut: sources that have lost theirs so far.
@@ -39,7 +41,8 @@ class Seq2SeqGenerator(Generator):
     def __init__(self, loaded: Loaded, prefix: str = ""):
         super().__init__(loaded)
         self.prefix = prefix
-        vocabulary, positions = self.tokenizer.vocabulary, self.backbone.config.max_sequence_length
+        vocabulary, positions = self.tokenizer.vocabulary, self.backbone.config.cut(LONGEST_ROW)
+        self.positions = positions
         # Where a target needs positions too, a source leaves it a quarter.
         self.longest, self.num_cut = (positions - positions // 4 if self.writing.one_row else positions), 0
         self.start_id, self.pad_id = loaded.writing.start_id(vocabulary), vocabulary[PAD]
@@ -80,7 +83,7 @@ class Seq2SeqGenerator(Generator):
         progress(len(texts) - len(order))
         for first in range(0, len(order), batch_size):
             places = order[first : first + batch_size]
-            numbers = seed_of_batch(seed, first, self.backbone.config.max_sequence_length)
+            numbers = seed_of_batch(seed, first, self.positions)
             rows = self._translate([sources[place] for place in places], decoding, max_new_tokens, numbers)
             for place, row in zip(places, rows, strict=True):
                 found[place] = self.spell(row)
@@ -93,7 +96,7 @@ class Seq2SeqGenerator(Generator):
 
     def most(self, length):
         """Tokens of a target for which the network has positions, behind a source of so many; whole numbers or a tensor."""
-        return self.backbone.config.max_sequence_length - (length if self.writing.one_row else 1)
+        return self.positions - (length if self.writing.one_row else 1)
 
     def _translate(self, sources: list[list[int]], decoding: Decoding, max_new_tokens, seed) -> list[list[int]]:
         width = round_up(max(map(len, sources)), self.longest)
@@ -102,7 +105,7 @@ class Seq2SeqGenerator(Generator):
             row[: len(ids)] = ids
         lengths = np.array([len(ids) for ids in sources], np.int32)
         limits = np.array([self.limit(length, max_new_tokens) for length in lengths], np.int32)
-        most = min(max_new_tokens or width + EXTRA_TOKENS, self.backbone.config.max_sequence_length - 1)
+        most = min(max_new_tokens or width + EXTRA_TOKENS, self.positions - 1)
         function = self._function(decoding, width, most)
         targets, ends = (
             ops.convert_to_numpy(x) for x in function(token_ids, lengths, limits, np.array(seed, np.int32))

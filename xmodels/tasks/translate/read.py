@@ -18,6 +18,7 @@ from data_pipelines.files import whole_file
 from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels import systems
 from xmodels.interfaces.reading import numbers_for
+from xmodels.models.config import LONGEST_ROW
 from xmodels.tasks.base import read as base
 from xmodels.tasks.base.run import options_of
 from xmodels.tasks.translate.one_row import OneRow
@@ -138,7 +139,7 @@ class Reader(base.Reader):
         own = options_of(self.options.init_checkpoint, system)  # what pretraining was told of smoothing and pondering
         layout = OneRow if self.writing.one_row else TwoSides
         self.layout = layout(self.options, self.writing, tokenizer.vocabulary, own)
-        self.layout.check(loaded.model, loaded.config.max_sequence_length)
+        self.layout.check(loaded.model, loaded.config.cut(LONGEST_ROW))
         self.numbers = numbers_for(self.writing.numbers, loaded.config, self.usual_optimizer())
         if tokenizer.vocabulary.roles.get(UNKNOWN) in tokenizer.encode(self.options.prefix).ids:
             print_status(

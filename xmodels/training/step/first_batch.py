@@ -13,8 +13,8 @@ def check_lengths(batch: Mapping, backbone, where: str = "The first batch") -> N
     """Raises a DataError if rows, (B, L), are longer than the network's `max_sequence_length`."""
     if "token_ids" not in batch:
         return
-    length, longest = batch["token_ids"].shape[1], backbone.config.max_sequence_length
-    if length and length > longest and "position_ids" not in batch and not backbone.any_length:
+    length, longest = batch["token_ids"].shape[1], backbone.config.longest
+    if not (backbone.any_length or "position_ids" in batch or backbone.config.reads(length or 0)):
         raise DataError(
             f"{where}: `token_ids` has rows of {length}, but the network has {longest} positions (`max_sequence_length`). "
             f"Make the data with --max_seq_length={longest}, or take a network with more positions."
@@ -37,8 +37,8 @@ def check_values(batch: Mapping[str, np.ndarray], backbone, objective) -> None:
         _below("labels", labels[weights > 0], *words)
     if segments := getattr(config, "num_segments", None):
         _below("segment_ids", batch.get("segment_ids"), segments, f"the network has {segments} segments")
-    longest = config.max_sequence_length
-    if not backbone.any_length:
+    longest = config.longest
+    if longest and not backbone.any_length:
         _below("position_ids", batch.get("position_ids"), longest, f"the network has {longest} positions")
     if "mask_positions" in batch:
         length = batch["token_ids"].shape[1]

@@ -11,7 +11,7 @@ import subprocess
 import psutil
 
 from data_pipelines.errors import DeviceError
-from xmodels.models.backbone import ModelConfig
+from xmodels.models.config import TokenConfig
 from xmodels.training.watching.progress import print_status
 
 CONTROL_GROUP = "/sys/fs/cgroup"
@@ -20,18 +20,15 @@ STEP_BYTES = 16  # of a weight: itself, its gradient, two moments of the optimiz
 
 
 def activation_bytes(
-    config: ModelConfig,
+    config: TokenConfig,
     rows: int,
     length: int,
     num_predictions: int = 0,
     half: bool = False,
     rematerialize: bool = False,
 ) -> int:
-    """What a step keeps for its backward pass.
-
-    The count of Korthikanti et al., 2022 (arXiv 2205.05198, section 4.1), in bytes of float32: per token and layer
-    35 for each of `hidden_dim` and 8 for each of `intermediate_dim`; 9 per head and pair of tokens that are compared, two
-    values and a dropout mask. Behind the layers 12, three values, for each piece of the vocabulary at each hidden token.
+    """What a step keeps for its backward pass: what the network says of itself (`kept_bytes`), and behind its layers 12 bytes, three
+    values, for each piece of the vocabulary at each hidden token.
 
     Args:
         rows, length: of the batch of one device.
@@ -39,12 +36,7 @@ def activation_bytes(
         half: whether activations are of 16 bits.
         rematerialize: whether layers are computed again, so that only their inputs and one of them are kept.
     """
-    token = 35 * config.hidden_dim + 8 * config.intermediate_dim
-    pairs = 9 * config.num_heads * config.keys_per_query(length)
-    if rematerialize:
-        layers = rows * length * (token + pairs + 4 * config.num_layers * config.hidden_dim)
-    else:
-        layers = config.num_layers * rows * length * (token + pairs)
+    layers = rows * length * config.kept_bytes(length, rematerialize)
     return (layers + 12 * rows * num_predictions * config.vocabulary_size) // (2 if half else 1)
 
 

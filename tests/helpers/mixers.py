@@ -1,0 +1,13 @@
+"""Numbers of mixers for tests of short texts."""
+
+import dataclasses
+
+from xmodels.layers import mixers
+
+SMALL = {"window": 5, "rank": 4}
+
+
+def small_numbers(name: str, **own) -> dict:
+    """The numbers of a mixer: `own`, else those of `SMALL`, as far as the mixer has them."""
+    known = {field.name for field in dataclasses.fields(mixers.find(name).numbers)}
+    return {key: value for key, value in {**SMALL, **own}.items() if key in known}
