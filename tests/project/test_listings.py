@@ -40,7 +40,9 @@ def test_the_index_of_a_language_links_every_page(index, other):
 
 @pytest.mark.parametrize("page", ["README.md", "README.zh.md", "BUILD_NOTES.md"])
 def test_pages_at_the_root_stay_short(page):
-    assert len((ROOT / page).read_text(encoding="utf-8").splitlines()) <= 200
+    """Rows of tables that are made do not count: there is one for each system."""
+    written = listings.TABLE.sub("", (ROOT / page).read_text(encoding="utf-8"))
+    assert len(written.splitlines()) <= 200
 
 
 def test_a_row_that_lacks_a_key_is_named(tmp_path):
