@@ -1,6 +1,6 @@
-"""Writes the tables of systems, tasks, layouts and decisions from the pages that describe them: `python -m tests.helpers.listings`.
+"""Writes the tables of the pages from the pages of what stands in them: `python -m tests.helpers.listings`.
 
-A page of `docs` holds its rows in a comment, so that a new system, task, layout or decision only adds its own files:
+A page of `docs` holds its rows in a comment, so that a new system, task, layout, mixer or decision only adds its own files:
 
     <!-- listing
     - systems: [gpt, gpt2]
@@ -23,6 +23,7 @@ import yaml
 
 from data_pipelines import layout
 from xmodels import systems
+from xmodels.interfaces import mixers
 
 ROOT = pathlib.Path(__file__).parents[2]
 COMMENT = re.compile(r"<!-- listing\n(.*?)-->", re.DOTALL)
@@ -31,6 +32,7 @@ KEYS = {  # what a row must hold, by the key that names its kind
     "systems": {"title", "en", "zh"},
     "tasks": {"en", "zh", "learns_from", "predict", "serves"},
     "layouts": {"holds", "for"},
+    "mixers": {"sees", "cost", "cache", "paper"},
     "decision": set(),
 }
 OPTIONAL = {"checkpoints", "checkpoints_zh", "label"}
@@ -104,6 +106,16 @@ def layouts_table(link: Callable[[str], str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def mixers_table(link: Callable[[str], str]) -> str:
+    """Returns the table of mixers: values of --mixer, what a token sees, and what it costs."""
+    lines = ["| `--mixer` | what a token sees | time and memory over L tokens | cache of decoding | paper |"]
+    lines.append("| --- | --- | --- | --- | --- |")
+    for row in rows("mixers"):
+        names = ", ".join(f"[`{name}`]({link(row['page'])})" for name in row["mixers"])
+        lines.append(f"| {names} | {row['sees']} | {row['cost']} | {row['cache']} | {row['paper']} |")
+    return "\n".join(lines) + "\n"
+
+
 def decisions_list(link: Callable[[str], str], group: str) -> str:
     """Returns the list of the decisions of a group."""
     found = sorted(
@@ -117,6 +129,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "tasks": tasks_table,
     "inputs": inputs_table,
     "layouts": layouts_table,
+    "mixers": mixers_table,
     "decisions": decisions_list,
 }
 
@@ -151,7 +164,7 @@ def expected(kind: str) -> list[str]:
     if kind == "tasks":
         folder = ROOT / "xmodels/tasks"
         return sorted(path.parent.name for path in folder.glob("*/task.py") if path.parent.name != "base")
-    return sorted({"systems": systems.names, "layouts": layout.names}[kind]())
+    return sorted({"systems": systems.names, "layouts": layout.names, "mixers": mixers.summaries}[kind]())
 
 
 if __name__ == "__main__":

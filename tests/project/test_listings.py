@@ -1,4 +1,4 @@
-"""The tables on the pages are made from the pages of systems, tasks, layouts and decisions, and none of these is missing."""
+"""The tables on the pages are made from the pages of systems, tasks, layouts, mixers and decisions, and none of these is missing."""
 
 import re
 
@@ -11,7 +11,7 @@ COMMAND = "python -m tests.helpers.listings makes it anew"
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
-@pytest.mark.parametrize("kind", ["systems", "tasks", "layouts"])
+@pytest.mark.parametrize("kind", ["systems", "tasks", "layouts", "mixers"])
 def test_each_of_a_kind_has_one_row(kind):
     listed, expected = listings.listed(kind), listings.expected(kind)
     assert listed == expected, f"rows of `{kind}` on pages in docs: see CONTRIBUTING.md, which shows one"
@@ -52,5 +52,5 @@ def test_a_row_that_lacks_a_key_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"docs/x\.md: a row with `systems` has en, title, zh\."):
         listings.rows("systems", tmp_path)
     page.write_text("# X\n\n<!-- listing\n- system: [x]\n-->\n")
-    with pytest.raises(ValueError, match="has one of systems, tasks, layouts, decision"):
+    with pytest.raises(ValueError, match="has one of systems, tasks, layouts, mixers, decision"):
         listings.rows("systems", tmp_path)

@@ -7,8 +7,10 @@ import pathlib
 
 def summaries() -> dict[str, str]:
     """Returns what each mixer is: the first paragraph of its file, and its numbers with their defaults."""
-    folder = pathlib.Path(importlib.util.find_spec("xmodels.layers").submodule_search_locations[0], "attention")
-    found = {path.stem: _summary(ast.parse(path.read_text(encoding="utf-8"))) for path in sorted(folder.glob("*.py"))}
+    spec = importlib.util.find_spec("xmodels.layers")
+    folders = (spec and spec.submodule_search_locations) or ()
+    files = sorted(path for folder in folders for path in pathlib.Path(folder, "attention").glob("*.py"))
+    found = {path.stem: _summary(ast.parse(path.read_text(encoding="utf-8"))) for path in files}
     return {name: text for name, text in found.items() if text}
 
 
@@ -17,19 +19,21 @@ def _summary(tree: ast.Module) -> str | None:
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     if not any("supports" in _assigned(node) for node in classes):
         return None
-    paragraph = " ".join(ast.get_docstring(tree).partition("\n\n")[0].split())
-    numbers = [_number(*each) for node in classes for each in _assigned(node).items() if _is_number(each[1])]
+    paragraph = " ".join((ast.get_docstring(tree) or "").partition("\n\n")[0].split())
+    assigned = [pair for node in classes for pair in _assigned(node).items()]
+    numbers = [_number(name, value) for name, value in assigned if isinstance(value, ast.Call) and _is_number(value)]
     return " ".join([paragraph, *numbers])
 
 
-def _assigned(node: ast.ClassDef) -> dict[str, ast.expr]:
+def _assigned(node: ast.ClassDef) -> dict[str, ast.expr | None]:
     """Returns what the body of a class assigns to names."""
-    plain = {each.targets[0].id: each.value for each in node.body if isinstance(each, ast.Assign)}
-    return plain | {each.target.id: each.value for each in node.body if isinstance(each, ast.AnnAssign)}
+    plain = [(each.targets[0], each.value) for each in node.body if isinstance(each, ast.Assign)]
+    typed = [(each.target, each.value) for each in node.body if isinstance(each, ast.AnnAssign)]
+    return {target.id: value for target, value in [*plain, *typed] if isinstance(target, ast.Name)}
 
 
-def _is_number(value: ast.expr | None) -> bool:
-    return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "number"
+def _is_number(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id == "number"
 
 
 def _number(name: str, call: ast.Call) -> str:
