@@ -29,6 +29,7 @@ Features = Mapping[str, Feature]
 IGNORED = 2  # instead of 0 or 1 in labels of tokens: does not count
 BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT, SEQ2SEQ = range(4)  # values of `objective_ids`
 L, NL = (None,), (None, None)
+CHARACTERS = 50  # of a word, with where it begins and ends
 
 
 def _starts(unit: str) -> tuple[Feature, ...]:
@@ -47,6 +48,11 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
             NL, "int32", "several sequences: choices, orders of a pair, sides of a Siamese pair, sentences of a story"
         ),
     ),
+    "character_ids": (Feature((None, CHARACTERS), "int32", "the characters of each word (ELMo); zeros on padding"),),
+    "reversed_character_ids": (
+        Feature((None, CHARACTERS), "int32", "the same of a second stream, in which each sentence stands backwards"),
+    ),
+    "ngram_ids": (Feature(NL, "int32", "the rows of each word and of its parts (fastText); zeros fill up"),),
     "padding_mask": (
         Feature(L, "bool", "True on real tokens; of a story on real sentences"),
         Feature(NL, "bool", "the same of several sequences"),
@@ -109,6 +115,7 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
         Feature(L, "int32", "the id at each hidden place, or the id that follows, or the tag of each token"),
         Feature(L, "float32", "the relevance of each candidate"),
     ),
+    "reversed_labels": (Feature(L, "int32", "the id that follows in a stream of sentences that stand backwards"),),
     "label_weights": (
         Feature(L, "float32", "0 where a slot or a place of `labels` does not count"),
         Feature(L, "int32", "the same in records: 1 on the first token of a word, or where there is a candidate"),

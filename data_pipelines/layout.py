@@ -119,6 +119,7 @@ class Layout(RecordFormat):
         takes_all: whether all of a text comes into examples, but for the ends of long sentences.
         fills_rows: whether examples are about as long as rows.
         draws_documents: whether examples need other documents of the same shard.
+        keeps_words: whether the ids that its stage is given tell words apart that the vocabulary lacks (`Vocabulary.numbered`).
         report: what the summary of records says of them, as lines; by default about words and labels.
     """
 
@@ -141,6 +142,7 @@ class Layout(RecordFormat):
     takes_all: bool = False
     fills_rows: bool = False
     draws_documents: bool = False
+    keeps_words: bool = False
     report: Callable[[Any], list[str]] | None = None
 
     @property

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from data_pipelines import schema, strict_json
 from data_pipelines.corpora.files import expand
 from data_pipelines.errors import DataError, ReportedError, UsageError
+from data_pipelines.features import Features
 from data_pipelines.files import file_sha256, write_json
 from data_pipelines.finetuning.first_pass import Found, gather
 from data_pipelines.finetuning.listing import TASKS, owner_of, task_class
@@ -143,6 +144,11 @@ def prepare(settings: Settings, output_dir: str, num_workers: int = 1) -> "Job":
         raise UsageError(f"--num_workers={num_workers}: must be at least 1.")
     task = task_class(settings.task)(settings, known_labels(settings))
     tokenizer = task.open_tokenizer()
+    if tokenizer.is_open and task.features(1)["token_ids"].shape != (None,):
+        raise UsageError(
+            f"--vocab_file={settings.vocab_file}: --tokenizer={tokenizer.kind} keeps the characters of words, for which records of "
+            f"--task={settings.task} have no place. Give the file itself to `xmodels finetune --train_file`."
+        )
     settings = dataclasses.replace(settings, tokenizer=tokenizer.kind, do_lower_case=tokenizer.do_lower_case)
     inputs = _paths(task)
     check_not_input(inputs, output_dir, vocab_file=settings.vocab_file)
@@ -232,7 +238,7 @@ class Job:
         found = self.found
         learnt = {"label_names": found.labels, "texts_per_record": found.size, "bad_examples": found.bad}
         task = task_class(self.settings.task)(self.settings, found.labels)
-        features, files = task.features(found.size), self.tokenizer.files()
+        features, files = all_features(task, self.tokenizer, found.size), self.tokenizer.files()
         return record_folder.finish(self.folder, self.paths, self.described, features, files, found.counts, learnt)
 
 
@@ -265,15 +271,21 @@ def write_part(
     """Makes one shard from one range of the checked examples, and says so beside it."""
     task = task_class(settings.task)(settings, found.labels)
     tokenizer = task.open_tokenizer()
-    features, counts = task.features(found.size), collections.Counter()
+    features, counts = all_features(task, tokenizer, found.size), collections.Counter()
     with ShardWriter(path) as writer:
         for batch in _batches(lines, part, progress):
             indices, values = zip(*batch, strict=True)
             rows = list(task.encode(list(indices), list(values), tokenizer, found.size, counts))
             counts["examples"] += len(rows)
+            rows = [{**row, **tokenizer.vocabulary.token_features(row["token_ids"])} for row in rows]
             if rows:
                 writer.write(*encode_examples(columns_of(rows, features)))
     record_folder.store_shard(path, writer.shard(), dict(counts), plan)
+
+
+def all_features(task: Task, tokenizer: Tokenizer, size: int) -> Features:
+    """Returns what a record holds: the features of the task, and what the network reads of each token beside its id."""
+    return {**task.features(size), **tokenizer.vocabulary.features}
 
 
 def _batches(path: str, part: tuple[int, int], progress) -> Iterator[list]:

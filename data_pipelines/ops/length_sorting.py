@@ -21,12 +21,20 @@ def answer_in_parts(
 
     Args:
         answer: from features to outputs, whose first axis is that of the rows.
-        features: the inputs of the network, (B, L) or (B, S, L), `padding_mask`, bool, among them. L is 1 at least.
+        features: the inputs of the network, (B, L) or (B, S, L), `padding_mask`, bool, among them; others may have further axes
+            behind that of the tokens. L is 1 at least.
         per_token: whether the second axis of all outputs is that of the tokens, which is filled up with zeros to L; else no axis may
             depend on L.
     """
+    count_given = tf.shape(features["padding_mask"])[0]
+    spare = tf.cast(count_given == 0, tf.int32)  # not all kernels take a batch without rows: convolutions do not
+    features = {n: tf.pad(x, [[0, spare], *[[0, 0]] * (x.shape.rank - 1)]) for n, x in features.items()}
     mask = features["padding_mask"]
-    specs = {n: tf.TensorSpec([None, *x.shape[1:-1], None], x.dtype, name=n) for n, x in features.items()}
+    axis = mask.shape.rank - 1  # of the tokens
+    specs = {
+        n: tf.TensorSpec([None, *x.shape[1:axis], None, *x.shape[axis + 1 :]], x.dtype, name=n)
+        for n, x in features.items()
+    }
     graph = tf.function(answer, autograph=False).get_concrete_function(specs)
     names = sorted(graph.structured_outputs)
     lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=-1)  # (B,) or (B, S)
@@ -39,7 +47,7 @@ def answer_in_parts(
         rows = order[index * size : (index + 1) * size]
         part = {n: tf.gather(x, rows) for n, x in features.items()}
         columns = used_columns(part["padding_mask"])
-        outputs = graph({n: tf.gather(x, columns, axis=-1) for n, x in part.items()})
+        outputs = graph({n: tf.gather(x, columns, axis=axis) for n, x in part.items()})
         if per_token:
             margins = [columns[0], width - 1 - columns[-1]]  # padding stands on one side, so columns are neighbours
             outputs = {n: tf.pad(x, [[0, 0], margins, *[[0, 0]] * (x.shape.rank - 2)]) for n, x in outputs.items()}
@@ -51,7 +59,7 @@ def answer_in_parts(
         shape = [None, None, *spec.shape[2:]] if per_token else [None, *spec.shape[1:]]
         arrays.append(tf.TensorArray(spec.dtype, count, infer_shape=False, element_shape=shape))
     _, *found = tf.while_loop(lambda index, *_: index < count, one_part, (0, *arrays))
-    back = tf.argsort(order)
+    back = tf.argsort(order)[:count_given]
     return {name: tf.gather(array.concat(), back) for name, array in zip(names, found, strict=True)}
 
 

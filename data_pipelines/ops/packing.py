@@ -7,14 +7,17 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+ALONG_TOKENS = "token_ids", "segment_ids", "role_ids", "character_ids"
+
 
 def pack_rows(row_length: int, most: int, num_predictions: int) -> Callable:
     """An op that lays N framed and masked examples into B rows.
 
-    Reads:  token_ids, segment_ids, padding_mask (N, L), and role_ids where they are there; mask_positions, labels,
+    Reads:  token_ids, segment_ids, padding_mask (N, L), and role_ids, character_ids (N, L, 50) where they are there; mask_positions,
+            labels,
             label_weights (N, P), of which those for which a row has no room are left out; others (N,).
-    Writes: token_ids, segment_ids, padding_mask (B, R), and role_ids; pack_ids (B, R) 1, 2, ... for the examples of a row, 0 on
-            padding; position_ids (B, R) from 0 in each example; mask_positions, labels, label_weights (B, S);
+    Writes: token_ids, segment_ids, padding_mask (B, R), and role_ids, character_ids; pack_ids (B, R) 1, 2, ... for the examples of a
+            row, 0 on padding; position_ids (B, R) from 0 in each example; mask_positions, labels, label_weights (B, S);
             pack_starts (B, K) where each example begins; others (B, K), 0 where there is no example.
 
     Args:
@@ -32,8 +35,10 @@ def pack_rows(row_length: int, most: int, num_predictions: int) -> Callable:
         target = tf.stack([tf.gather(row, example), tf.gather(start, example) + place], axis=1)
         shape = [num_rows, row_length]
         packed = {
-            name: tf.scatter_nd(target, tf.boolean_mask(features[name], padding_mask), shape)
-            for name in ("token_ids", "segment_ids", "role_ids")
+            name: tf.scatter_nd(
+                target, tf.boolean_mask(features[name], padding_mask), [*shape, *features[name].shape[2:]]
+            )
+            for name in ALONG_TOKENS
             if name in features
         }
         packed["pack_ids"] = tf.scatter_nd(target, tf.gather(slot, example) + 1, shape)

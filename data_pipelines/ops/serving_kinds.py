@@ -15,11 +15,13 @@ from data_pipelines.errors import UsageError
 from data_pipelines.ops.character_table import CODE_POINTS, SURROGATES, CharacterTable
 from data_pipelines.ops.piece_cleaning import GraphCleaning
 from data_pipelines.text.byte_pairs import END_OF_WORD, BpeTokenizer, ByteBpeTokenizer, byte_symbols
+from data_pipelines.text.open_words import OpenWordTokenizer
 from data_pipelines.text.paired_pieces import CLOSES, OPENS, SentencePiecePairTokenizer
 from data_pipelines.text.plain_units import SPACE, CharacterTokenizer, WordTokenizer
 from data_pipelines.text.sentence_pieces import SentencePieceTokenizer
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import UNKNOWN, Vocabulary
+from data_pipelines.units.characters import WIDTH, spell_in_graph
 
 NO_RANK = 2**31 - 1
 OTHER, LETTER, NUMBER, BLANK = range(4)
@@ -224,18 +226,66 @@ class GraphCharacters(tf.Module):
         return characters.with_flat_values(self.ids.lookup(characters.flat_values))
 
 
+BLANKS = Regex("[\t-\r\x1c-\x1f\u0085]")  # where `presegmented` parts words, and which BERT's cleaning would drop
+
+
 class GraphWords(tf.Module):
     """`WordTokenizer` with core ops."""
 
     def __init__(self, tokenizer: WordTokenizer):
         super().__init__()
-        refuse(tokenizer, segmenter="none")
-        self.characters = CharacterTable(tokenizer.splitter.backend)
+        backend = tokenizer.splitter.backend
+        if tokenizer.segmenter == "presegmented":
+            backend = tokenizers.Tokenizer(backend.model)
+            cleaning = normalizers.BertNormalizer(lowercase=tokenizer.do_lower_case, handle_chinese_chars=False)
+            backend.normalizer = normalizers.Sequence([normalizers.Replace(BLANKS, " "), cleaning])
+            backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        else:
+            refuse(tokenizer, segmenter="none")
+        self.characters = CharacterTable(backend)
         self.ids = id_table(tokenizer.vocabulary)
+        self.unknown = tokenizer.vocabulary[UNKNOWN]
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
-        words = self.characters.split(text)
-        return words.with_flat_values(self.ids.lookup(words.flat_values))
+        words = self.split(text)
+        return words.with_flat_values(self.of_words(words.flat_values))
+
+    def split(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the words of texts, string (B,), as strings (B, None)."""
+        return self.characters.split(text)
+
+    def of_words(self, words: tf.Tensor) -> tf.Tensor:
+        """Returns the token of each word, string (W,): its id, int32 (W,)."""
+        return self.ids.lookup(words)
+
+    def is_known(self, words: tf.Tensor) -> tf.Tensor:
+        """Returns whether the vocabulary has words, string (W,), but for the unknown token itself: bool (W,)."""
+        return self.ids.lookup(words) != self.unknown
+
+
+class GraphOpenWords(GraphWords):
+    """`OpenWordTokenizer` with core ops. A token is a row of numbers: its id, and its characters. int32 (B, None, 51)."""
+
+    def __init__(self, tokenizer: OpenWordTokenizer):
+        super().__init__(tokenizer)
+        vocabulary = tokenizer.vocabulary
+        special = vocabulary.special_ids
+        rows = np.zeros((len(vocabulary), WIDTH), np.int32)
+        rows[special] = vocabulary.token_features(special)["character_ids"]
+        self.special_rows = tf.constant(rows[: max(special) + 1])
+        self.is_special = tf.constant([i in special for i in range(max(special) + 1)])
+
+    def of_words(self, words: tf.Tensor) -> tf.Tensor:
+        ids = self.ids.lookup(words)  # (W,)
+        marked = self.is_known(words) & (ids < tf.size(self.is_special))
+        place = tf.where(marked, ids, 0)
+        marked &= tf.gather(self.is_special, place)
+        rows = tf.where(marked[:, None], tf.gather(self.special_rows, place), spell_in_graph(words))  # (W, 50)
+        return tf.concat([ids[:, None], rows], axis=1)
+
+    def special(self, token_id: int) -> tf.Tensor:
+        """Returns a special token, int32 (51,)."""
+        return tf.concat([[token_id], self.special_rows[token_id]], axis=0)
 
 
 class GraphSentencePieces(tf.Module):
@@ -311,5 +361,6 @@ def id_table(vocabulary: Vocabulary) -> tf.lookup.StaticHashTable:
 
 GRAPHS = {
     ByteBpeTokenizer: GraphByteBpe, BpeTokenizer: GraphBpe, CharacterTokenizer: GraphCharacters, WordTokenizer: GraphWords,
-    SentencePieceTokenizer: GraphSentencePieces, SentencePiecePairTokenizer: GraphSentencePiecePair,
+    OpenWordTokenizer: GraphOpenWords, SentencePieceTokenizer: GraphSentencePieces,
+    SentencePiecePairTokenizer: GraphSentencePiecePair,
 }  # fmt: skip

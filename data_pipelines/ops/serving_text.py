@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.character_table import CharacterTable
-from data_pipelines.ops.serving_kinds import graph_of
+from data_pipelines.ops.serving_kinds import GraphOpenWords, graph_of
 from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.tokenizer import Tokenizer
@@ -68,6 +68,10 @@ class GraphTokenizer(tf.Module):
             pieces = self.wordpieces(tf.where(too_long, UNKNOWN, word))  # (W, None)
             return words.with_flat_values(pieces).merge_dims(1, 2)
 
+    def units(self, text: tf.Tensor) -> dict[str, tf.RaggedTensor]:
+        """Returns of the tokens of `text`, string (B,), `token_ids`, int32 (B, None), and what else the network reads of each."""
+        return parted(self.tokenize(text))
+
     def features(self, texts: list[tf.Tensor] | tuple[tf.Tensor, ...], max_sequence_length: int) -> dict:
         """Frames one text, or a pair, as `data_pipelines.text.framing.pack` does.
 
@@ -76,9 +80,17 @@ class GraphTokenizer(tf.Module):
             max_sequence_length: counts the special tokens; longer inputs are shortened.
 
         Returns:
-            token_ids and segment_ids, int32 (B, L), padding_mask, bool (B, L), with L the longest of the batch, at least 1.
+            token_ids and segment_ids, int32 (B, L), padding_mask, bool (B, L), with L the longest of the batch, at least 1; of words
+            with their characters also character_ids, int32 (B, L, 50).
         """
         return self.framed([self.tokenize(text) for text in texts], max_sequence_length)
+
+    def _special(self, role: str, rows: tf.Tensor) -> tf.Tensor:
+        """Returns a special token for each row, int32 (B, 1), or (B, 1, 51)."""
+        token_id = self.vocabulary[role]
+        if not isinstance(self.graph, GraphOpenWords):
+            return tf.fill([rows, 1], token_id)
+        return tf.repeat(self.graph.special(token_id)[None, None], rows, axis=0)
 
     def framed(self, texts: list[tf.RaggedTensor], max_sequence_length: int) -> dict:
         """As `features`, of texts that are ids already, int32 (B, None) each."""
@@ -88,21 +100,33 @@ class GraphTokenizer(tf.Module):
         ids = [tf.RaggedTensor.from_tensor(x.to_tensor(), lengths=kept) for x, kept in zip(ids, lengths, strict=True)]
         parts, segments = [], []
         for part in self.frame.of_texts(len(texts)):
-            special = part.role and tf.fill([ids[0].nrows(), 1], self.vocabulary[part.role])
-            parts.append(ids[part.text] if part.role is None else special)
-            segments.append(tf.ones_like(parts[-1]) * part.segment)
-        token_ids = tf.concat(parts, axis=1)
+            parts.append(ids[part.text] if part.role is None else self._special(part.role, ids[0].nrows()))
+            segments.append(tf.ones_like(parted(parts[-1])["token_ids"]) * part.segment)
+        found = parted(tf.concat(parts, axis=1))
+        token_ids = found.pop("token_ids")
         width = tf.maximum(token_ids.bounding_shape(axis=1), 1)  # a frame may be empty, as the texts may
         shape = tf.stack([-1, width])
         features = {
             "token_ids": token_ids.to_tensor(self.vocabulary.padding_id, shape=shape),
             "segment_ids": tf.concat(segments, axis=1).to_tensor(self.frame.pad_segment, shape=shape),
             "padding_mask": tf.sequence_mask(token_ids.row_lengths(), width),
+            **{n: x.to_tensor(0, shape=tf.concat([shape, [x.shape[-1]]], axis=0)) for n, x in found.items()},
         }
         if not self.frame.pads_left:
             return features
         turned = (tf.range(width)[None, :] + token_ids.row_lengths()[:, None]) % width  # (B, L)
         return {name: tf.gather(value, turned, batch_dims=1) for name, value in features.items()}
+
+
+def parted(tokens: tf.RaggedTensor | tf.Tensor) -> dict[str, tf.RaggedTensor | tf.Tensor]:
+    """Returns the features of tokens: int32 (B, None), or with the characters of each (B, None, 51)."""
+    if tokens.shape.rank == 2:
+        return {"token_ids": tokens}
+    flat = tokens.flat_values if isinstance(tokens, tf.RaggedTensor) else tokens
+    parts = {"token_ids": flat[..., 0], "character_ids": flat[..., 1:]}
+    if not isinstance(tokens, tf.RaggedTensor):
+        return parts
+    return {name: tokens.with_flat_values(values) for name, values in parts.items()}
 
 
 def kept_lengths(lengths: list[tf.Tensor], capacity: int) -> list[tf.Tensor]:

@@ -9,6 +9,7 @@ from data_pipelines.ops.serving_kinds import (
     GraphBpe,
     GraphByteBpe,
     GraphCharacters,
+    GraphOpenWords,
     GraphSentencePieces,
     GraphWords,
     shifted,
@@ -85,15 +86,15 @@ class PlacedWords(tf.Module):
             found = placed_words(self.characters, text)
             word, place = found["word"], found["place"]
             pieces = self.pieces(word)
-            ids, of_word = pieces.flat_values, tf.cast(pieces.value_rowids(), tf.int32)  # (P,)
-            length = tf.gather(self.lengths, ids)
+            tokens, of_word = pieces.flat_values, tf.cast(pieces.value_rowids(), tf.int32)  # (P,)
+            length = tf.gather(self.lengths, tokens if tokens.shape.rank == 1 else tokens[:, 0])
             if self.whole:
                 alone = tf.gather(tf.cast(pieces.row_lengths(), tf.int32), of_word) == 1
                 length = tf.where(alone, tf.gather(tf.strings.length(word, unit="UTF8_CHAR"), of_word), length)
             last = tf.cumsum(length)  # (P,), one past the last letter of each piece
             start, end = tf.gather(place, last - length), tf.gather(place, tf.maximum(last - 1, 0)) + 1
             opens = of_word != shifted(of_word, 1, NOWHERE)
-            return by_text(text, tf.gather(found["row"], of_word), ids, start, end, opens, tf.zeros_like(opens))
+            return by_text(text, tf.gather(found["row"], of_word), tokens, start, end, opens, tf.zeros_like(opens))
 
 
 def word_pieces(tokenizer) -> PlacedWords:
@@ -120,7 +121,7 @@ def whole_words(graph: GraphWords, source: Tokenizer) -> PlacedWords:
     """As `WordTokenizer.encode`."""
 
     def pieces(word):
-        return tf.RaggedTensor.from_tensor(graph.ids.lookup(word)[:, None])
+        return tf.RaggedTensor.from_tensor(graph.of_words(word)[:, None])
 
     return PlacedWords(graph.characters, pieces, [1] * len(source.vocabulary), whole=True)
 
@@ -301,5 +302,5 @@ def by_text(text, row, ids, starts, ends, opens, blank) -> Placed:
 
 PLACED = {
     GraphByteBpe: PlacedBytes, GraphBpe: word_pairs, GraphCharacters: PlacedCharacters, GraphWords: whole_words,
-    GraphSentencePieces: PlacedSentencePieces,
+    GraphOpenWords: whole_words, GraphSentencePieces: PlacedSentencePieces,
 }  # fmt: skip

@@ -15,8 +15,11 @@ def doubts(manifest: Manifest) -> list[str]:
     """Lines about unknown tokens, lost ones, labels that are far from even, and padding, each with its likely cause and what to do."""
     counts, settings = manifest.statistics, manifest.settings
     found, tokens = [], counts.get("tokens", 0)
-    words = (settings.tokenizer or {}).get("tokenizer") == "words"
-    if counts.get("unknown_tokens", 0) > (_MUCH_UNKNOWN_WORDS if words else _MUCH_UNKNOWN) * tokens:
+    kind = (settings.tokenizer or {}).get("tokenizer")
+    much = {"words": _MUCH_UNKNOWN_WORDS, "word_characters": 1.0}.get(
+        kind, _MUCH_UNKNOWN
+    )  # the latter keep their letters
+    if counts.get("unknown_tokens", 0) > much * tokens:
         found.append(
             f"{counts['unknown_tokens'] / tokens:.0%} of the tokens are [UNK], which tell a network nothing. Is the vocabulary "
             "that of this text, and --language right?"

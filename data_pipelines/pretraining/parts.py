@@ -81,7 +81,16 @@ def _examples(
     return pipe(
         _documents(settings, part, statistics, progress),
         duplicates.drop_duplicates(marks, statistics) if marks else lambda documents: documents,
-        tokenize(tokenizer, segment, statistics, open_lexicons(settings), blank, bool(layout.token_labels), verbatim),
+        tokenize(
+            tokenizer,
+            segment,
+            statistics,
+            open_lexicons(settings),
+            blank,
+            bool(layout.token_labels),
+            verbatim,
+            layout.keeps_words,
+        ),  # fmt: skip
         layout.stage(settings, tokenizer.vocabulary, rng),
     )
 

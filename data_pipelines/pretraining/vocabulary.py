@@ -19,7 +19,7 @@ from data_pipelines.text.byte_pairs import merges_beside
 from data_pipelines.text.kinds import check_form, open_tokenizer
 from data_pipelines.text.report import vocabulary_report
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
-from data_pipelines.text.train_kinds import TRAINERS, train_tokenizer
+from data_pipelines.text.train_kinds import TRAINERS, WORDS, train_tokenizer
 
 REPORT_BYTES = 5_000_000  # of text that the report on a new vocabulary reads
 PLACES = 16  # of a larger corpus, from which a report takes its text
@@ -33,7 +33,7 @@ def train_vocabulary(options: Options) -> Tokenizer:
         check_form(output_file, tokenizer, "output_file")
     elif tokenizer == "wordpiece" and not os.path.isdir(output_file):
         as_folder = False  # a plain name is a file, as it always was
-    if tokenizer == "words" and (segmenter or options.language == "zh") and not as_folder:
+    if tokenizer in WORDS and (segmenter or options.language == "zh") and not as_folder:
         raise UsageError(
             f"--output_file={output_file}: {'words' if segmenter else 'Chinese words'} need their segmenter remembered beside "
             "them; name a folder, without an ending."

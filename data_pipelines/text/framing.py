@@ -84,7 +84,8 @@ def pack_texts(
         orders: in which texts are read, such as ((0, 1), (1, 0)); None reads them once, as they stand.
 
     Returns:
-        token_ids and segment_ids int32, padding_mask bool, all (N, L), or with C `orders` (N, C, L).
+        token_ids and segment_ids int32, padding_mask bool, all (N, L), or with C `orders` (N, C, L); and what else the vocabulary
+        knows of each token, such as character_ids int32 (N, L, 50).
     """
     columns = [[pieces.ids for pieces in tokenizer.encode_batch(column)] for column in zip(*texts, strict=True)]
     return pack_columns(columns, tokenizer.vocabulary, max_sequence_length, frame, orders)
@@ -119,9 +120,12 @@ def pack_ids(
     shape = len(packed), min(max_sequence_length, -(-longest // 8) * 8)
     token_ids = np.full(shape, vocabulary.padding_id, np.int32)
     segment_ids, padding_mask = np.full(shape, frame.pad_segment, np.int32), np.zeros(shape, bool)
+    further = {name: np.zeros((*shape, *feature.shape[1:]), np.int32) for name, feature in vocabulary.features.items()}
     for row, (ids, segments) in enumerate(packed):
         place = slice(shape[1] - len(ids), None) if frame.pads_left else slice(len(ids))
         token_ids[row, place] = ids
         segment_ids[row, place] = segments
         padding_mask[row, place] = True
-    return {"token_ids": token_ids, "segment_ids": segment_ids, "padding_mask": padding_mask}
+        for name, values in vocabulary.token_features(ids).items():
+            further[name][row, place] = values
+    return {"token_ids": token_ids, "segment_ids": segment_ids, "padding_mask": padding_mask, **further}

@@ -6,6 +6,7 @@ import os
 from data_pipelines import strict_json
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.text.byte_pairs import END_OF_WORD, BpeTokenizer, ByteBpeTokenizer
+from data_pipelines.text.open_words import OpenWordTokenizer
 from data_pipelines.text.paired_pieces import SentencePiecePairTokenizer
 from data_pipelines.text.plain_units import CharacterTokenizer, WordTokenizer
 from data_pipelines.text.sentence_pieces import SentencePieceTokenizer
@@ -17,7 +18,7 @@ KINDS = {
     kind.kind: kind
     for kind in (
         WordPieceTokenizer, ByteBpeTokenizer, BpeTokenizer, SentencePieceTokenizer, SentencePiecePairTokenizer,
-        CharacterTokenizer, WordTokenizer,
+        CharacterTokenizer, WordTokenizer, OpenWordTokenizer,
     )
 }  # fmt: skip
 

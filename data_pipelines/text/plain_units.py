@@ -97,6 +97,10 @@ class WordTokenizer(Tokenizer):
             found.append(Pieces(pieces, [span for _, span in parts], [1] * len(parts)))
         return found
 
+    def words(self, text: str) -> list[str]:
+        """Returns the words of a text, normalised."""
+        return [word for word, _ in self.splitter(text)]
+
     def decode(self, ids: Sequence[int]) -> str:
         """The words, parted by blanks."""
         return " ".join(self.vocabulary.tokens[i] for i in self.without_special(ids))

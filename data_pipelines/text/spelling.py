@@ -42,6 +42,7 @@ def _byte_bpe() -> Callable[[str], bytes]:
 SPELL = {
     "wordpiece": _wordpiece,
     "words": lambda: _word,
+    "word_characters": lambda: _word,
     "byte_bpe": _byte_bpe,
     "bpe": lambda: lambda token: token.replace(END_OF_WORD, " ").encode(),
     "sentencepiece": lambda: lambda token: token.replace(SPACE, " ").encode(),

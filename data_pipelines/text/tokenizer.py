@@ -43,6 +43,7 @@ class Tokenizer:
         extends: the `sha256` of the tokenizer to which special tokens were added at the end to make this one; their ids of a
             text are equal.
         longest_pieces: gives the ids of words of ASCII letters and digits, where that is faster than `encode_batch`.
+        is_open: whether a network reads the characters of words too, so that unknown ones differ (`text.open_words`).
     """
 
     kind: str
@@ -54,6 +55,7 @@ class Tokenizer:
     parts_at_blanks: bool = False
     extends: str | None = None
     longest_pieces: LongestPieces | None = None
+    is_open: bool = False
 
     def encode(self, text: str) -> Pieces:
         """The pieces of one text, without special tokens around it."""

@@ -22,6 +22,7 @@ OPTIONS_OF = {  # kind -> its settings beside `do_lower_case`
     "sentencepiece_pair": (),
     "characters": (),
     "words": ("segmenter",),
+    "word_characters": ("segmenter",),
 }
 UNTRAINED = ("sentencepiece_pair",)  # which come with published networks, and which records do not have
 TOKENIZERS = tuple(kind for kind in OPTIONS_OF if kind not in UNTRAINED)

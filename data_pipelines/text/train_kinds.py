@@ -12,6 +12,7 @@ from tokenizers import models, normalizers, pre_tokenizers, trainers
 from data_pipelines.corpora.corpus import Corpus
 from data_pipelines.errors import ReportedError, UsageError
 from data_pipelines.text.byte_pairs import ByteBpeTokenizer
+from data_pipelines.text.open_words import OpenWordTokenizer
 from data_pipelines.text.plain_units import SPACE, CharacterTokenizer, WordSplitter, WordTokenizer, character_normalizer
 from data_pipelines.text.sentence_pieces import SentencePieceTokenizer
 from data_pipelines.text.tokenizer import Tokenizer
@@ -114,6 +115,12 @@ def whole_words(
     return WordTokenizer(_most_frequent(counts, list(SPECIAL_TOKENS), size, min_frequency), lower, segmenter)
 
 
+def word_characters(*arguments, **more) -> OpenWordTokenizer:
+    """As `whole_words`."""
+    found = whole_words(*arguments, **more)
+    return OpenWordTokenizer(found.vocabulary, found.do_lower_case, found.segmenter)
+
+
 def _count(corpus: Corpus, units: Callable, progress: Progress) -> collections.Counter:
     counts: collections.Counter = collections.Counter()
     for text in texts_of(corpus, progress):
@@ -128,6 +135,8 @@ def _most_frequent(counts: collections.Counter, special: list[str], size: int, m
     return Vocabulary([*special, *(unit for unit in ranked if unit not in special)][:size])
 
 
+WORDS = "words", "word_characters"
+
 # Kind -> (trainer, times it reads the corpus, whether it lower-cases unless told).
 TRAINERS = {
     "wordpiece": (wordpiece, 3, True),
@@ -136,6 +145,7 @@ TRAINERS = {
     "sentencepiece": (sentence_pieces, 1, False),
     "characters": (characters, 1, True),
     "words": (whole_words, 1, True),
+    "word_characters": (word_characters, 1, False),
 }
 
 
@@ -165,8 +175,10 @@ def train_tokenizer(
         raise UsageError(f"--tokenizer={kind}: unknown. Known: {', '.join(TRAINERS)}.")
     if kind == "sentencepiece" and min_frequency is not None:
         raise UsageError("--min_frequency: SentencePiece chooses its pieces by their likelihood. Leave the flag out.")
-    if segmenter and kind != "words":
-        raise UsageError(f"--segmenter={segmenter}: parts the words of --tokenizer=words only. Leave the flag out.")
+    if segmenter and kind not in WORDS:
+        raise UsageError(
+            f"--segmenter={segmenter}: parts the words of --tokenizer={' and --tokenizer='.join(WORDS)} only. Leave the flag out."
+        )
     train, _, lower = TRAINERS[kind]
     if num_sentinels:
         train = functools.partial(train, num_sentinels=num_sentinels)

@@ -6,9 +6,12 @@ SentencePiece model, and spell the special tokens otherwise.
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 from data_pipelines.errors import DataError
+from data_pipelines.features import Features
 
 # The roles of special tokens. Their names are BERT's spellings, so in a BERT vocabulary role and token are one.
 PAD, UNKNOWN, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
@@ -60,7 +63,12 @@ class Vocabulary:
 
     Raises:
         DataError: a required role is missing, or a token stands twice.
+
+    Attributes:
+        features: what a network reads of each token beside its id.
     """
+
+    features: Features = {}
 
     def __init__(
         self,
@@ -147,6 +155,21 @@ class Vocabulary:
 
     def __contains__(self, token: str) -> bool:
         return token in self.roles or token in self.ids
+
+    def token_features(self, ids: Sequence[int]) -> dict[str, np.ndarray]:
+        """Returns `features` of the tokens of a text, (L, ...) each; by default none."""
+        return {}
+
+    def numbered(self, ids: Sequence[int]) -> Sequence[int]:
+        """Returns the ids of a text with a number for each word that the vocabulary lacks, behind all ids; by default as they are."""
+        return ids
+
+    def forget(self) -> None:
+        """Forgets the words that were numbered."""
+
+    def words_of(self, ids: np.ndarray, features: Mapping[str, np.ndarray]) -> list[int]:
+        """Returns the ids of a text as `token_features` takes them, from the ids (L,) and the `features` of a record."""
+        return ids.tolist()
 
     @property
     def special_ids(self) -> list[int]:

@@ -493,3 +493,30 @@ def test_packing_says_what_it_cannot_do(options, static_records, zh_vocabulary, 
     monkeypatch.setattr(Bert, "may_read", Backbone.may_read)
     with pytest.raises(UsageError, match="does not read rows of several examples"):
         pretrain(dataclasses.replace(options, pack_rows=True))
+
+
+def with_characters(count=40):
+    """A source of words with their characters, int32 (N, L, 50): three times the id of the word, and its place."""
+    rng = np.random.default_rng(0)
+    real = np.arange(12) < rng.integers(2, 13, count)[:, None]
+    token_ids = rng.integers(1, 90, (count, 12)) * real
+    characters = (3 * token_ids[..., None] + np.arange(50)) * real[..., None]
+    return ArraySource(
+        {
+            "token_ids": token_ids.astype(np.int32), "segment_ids": np.zeros_like(token_ids, np.int32), "padding_mask": real,
+            "character_ids": characters.astype(np.int32), "label_weights": real.astype(np.float32),
+            "labels": token_ids.astype(np.int32), "mask_positions": np.arange(12, dtype=np.int32) * real,
+        },
+        "words",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("grouping", [None, Buckets((4, 8, 12)), token_buckets((6, 12), 48), Rows(24, 4, 24)])
+def test_what_stands_beside_each_word_stays_beside_it(grouping):
+    batches = Batches(with_characters(), lambda features: features, 4, grouping=grouping)
+    assert batches.zeros()["character_ids"].shape == (4, 12, 50)
+    for batch in batches.training().take(12):
+        ids, real = batch["token_ids"].numpy(), batch["padding_mask"].numpy()
+        expected = (3 * ids[..., None] + np.arange(50)) * real[..., None]
+        assert real.any()
+        np.testing.assert_array_equal(batch["character_ids"], expected)

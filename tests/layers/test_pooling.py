@@ -23,6 +23,7 @@ from xmodels.jobs.finetune.start import opened, reader_of
 from xmodels.layers.pooling import AttentionPooling, pooling_of
 from xmodels.layers.poolings import POOLINGS
 from xmodels.models import folder
+from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.config import AttentionConfig
 from xmodels.runs.loaded import load as load_network
 from xmodels.systems import bert
@@ -81,6 +82,34 @@ def test_several_poolings_stand_side_by_side():
     for wrong in ("mean+mean", "mean+", "published+mean", "median", ""):
         with pytest.raises(UsageError, match=r"--pooling=.*expected one of published, first"):
             Reading().with_pooling(wrong)
+
+
+def test_a_mix_of_layers_is_learned_by_the_task_alone():
+    config = BertConfig(20, **SMALL | {"num_layers": 2}, dropout=0.0, initializer_stddev=0.5)
+    backbone = Bert(config).initialize()
+    backbone.trainable = False
+    task = Classify(config, "ab", Reading().with_pooling("mix:mean"))
+    batch = {"token_ids": np.array([[3, 4, 5], [6, 7, 0]]), "padding_mask": np.array([[1, 1, 1], [1, 1, 0]], bool)}
+    batch |= {
+        "segment_ids": np.zeros((2, 3), int),
+        "labels": np.array([0, 1]),
+        "example_weights": np.ones(2, "float32"),
+    }
+
+    def state():
+        return np.array(task.summarized(backbone, batch)[1])
+
+    layers = np.stack(backbone.hidden_states(batch))  # (3, B, L, D)
+    means = np.stack([layers[:, 0].mean(axis=1), layers[:, 1, :2].mean(axis=1)], axis=1)  # (3, B, D)
+    np.testing.assert_allclose(state(), means.mean(axis=0), atol=1e-5)
+    task.layer_mix.shares.assign([0.0, 0.0, 50.0])
+    np.testing.assert_allclose(state(), means[2], atol=1e-5)
+    task.layer_mix.shares.assign([0.0, 1.0, 0.0])
+    with tf.GradientTape() as tape:
+        loss = task.score(task.forward(backbone, batch), batch, backbone)[0]["classify"][0]
+    gradients = tape.gradient(loss, [task.layer_mix.shares.value, task.layer_mix.gamma.value])
+    assert all(np.abs(gradient).max() > 1e-5 for gradient in gradients) and not backbone.trainable_variables
+    assert task.pooling == "mix:mean" and Reading(mixes=True).with_pooling("mean").mixes is False
 
 
 def test_a_pooling_that_the_paper_reads_is_no_other():

@@ -13,6 +13,7 @@ import numpy as np
 from data_pipelines.errors import CheckpointError, UsageError
 from xmodels.conversion import (
     fairseq,
+    find,
     formats,
     hugging_face,
     keras_hub,
@@ -33,11 +34,12 @@ from xmodels.tasks.base.find import JOINT_HEAD, task_class
 
 RUN_MODEL = "backbone"  # where a run folder keeps its model folder
 MANIFEST = "manifest.json"  # what tells a folder of records
-ATTENTION = ".attention_pooling."  # in names of weights of tasks, which no other format has
+READOUTS = ".attention_pooling.", ".layer_mix."  # in names of weights of tasks, which no other format has
 TASK = "task.json"  # what says what it has learnt
 RUN_STATES = "checkpoints"  # and where the states from which it resumes
 
-READERS = {"hf": hugging_face, "keras_hub": keras_hub, "fairseq": fairseq, "paddle": paddle}
+READERS = {"hf": hugging_face, "tf1": tensorflow1, "keras_hub": keras_hub, "fairseq": fairseq, "paddle": paddle}
+WRITERS = {"hf": hugging_face.write, "keras_hub": keras_hub.write, "paddle": paddle.write}
 
 
 def load(source: str, allow_pickle: bool = False) -> Checkpoint:
@@ -55,7 +57,8 @@ def load(source: str, allow_pickle: bool = False) -> Checkpoint:
     if not kind:
         found = _read_ours(path)
     else:
-        found = tensorflow1.read(path) if kind == "tf1" else READERS[kind].read(path, allow_pickle)
+        reader = READERS[kind] if kind in READERS else find.load(kind)
+        found = tensorflow1.read(path) if kind == "tf1" else reader.read(path, allow_pickle)
     folder.check_finite(found.values, source)
     return found
 
@@ -75,10 +78,12 @@ def save(loaded: Checkpoint, target: str) -> None:
         word_vectors.write(target, loaded)
         return
     kind, path = names.split(target)
-    if kind == "fairseq":
+    if kind == "fairseq" or (kind in find.names() and not hasattr(find.load(kind), "write")):
         raise UsageError(
-            f"{target}: fairseq's format is read, not written. Write hf:FOLDER, tf1:FOLDER or a folder of ours."
+            f"{target}: {kind}'s format is read, not written. Write hf:FOLDER, tf1:FOLDER or a folder of ours."
         )
+    if kind in find.names() and loaded.model != find.load(kind).MODEL:
+        raise CheckpointError(f"{target}: is a format of {find.load(kind).MODEL}, and this is a {loaded.model}.")
     if kind:
         tasks = sorted(label for label in heads_without_place(loaded, target) if task_class(label) is not None)
         if tasks:
@@ -97,9 +102,8 @@ def save(loaded: Checkpoint, target: str) -> None:
         if kind == "tf1":
             tensorflow1.write(unfinished, loaded, prefix)
         else:
-            {"hf": hugging_face.write, "keras_hub": keras_hub.write, "paddle": paddle.write, "": _write_ours}[kind](
-                unfinished, loaded
-            )
+            write = _write_ours if not kind else WRITERS[kind] if kind in WRITERS else find.load(kind).write
+            write(unfinished, loaded)
 
 
 def check_pooling(loaded: Checkpoint, target: str) -> None:
@@ -188,6 +192,7 @@ def outputs(loaded: Checkpoint) -> dict[str, np.ndarray]:
     backbone = folder.model_class(loaded.model)(loaded.config).initialize()
     folder.assign("backbone", backbone, loaded.values, loaded.model)
     batch = example_batch(loaded.config)
+    batch |= _other_features(backbone, batch["padding_mask"])
     found = dict(backbone(batch))
     logits = {}
     if formats.has_table(loaded.model):
@@ -227,6 +232,16 @@ def example_batch(config) -> dict[str, np.ndarray]:
     }
 
 
+def _other_features(backbone, padding_mask: np.ndarray) -> dict[str, np.ndarray]:
+    """What a network reads of each token beside its id, such as characters: small numbers (B, L, K), 0 on padding."""
+    rng, found = np.random.default_rng(1), {}
+    for name, feature in backbone.reads.items():
+        if len(feature.shape) == 2 and feature.shape[1]:
+            values = rng.integers(1, 100, size=(*padding_mask.shape, feature.shape[1]))
+            found[name] = (values * padding_mask[:, :, None]).astype(feature.dtype)
+    return found
+
+
 def model_of(name: str) -> str:
     """The network of a checkpoint of another format, told from its configuration."""
     kind, path = names.split(name)
@@ -239,6 +254,8 @@ def model_of(name: str) -> str:
         return formats.paddle_model()
     if kind == "keras_hub":
         return keras_hub.model_of(path)
+    if kind in find.names():
+        return find.load(kind).MODEL
     return tensorflow1.model_of(path)
 
 
@@ -273,7 +290,9 @@ def _read_ours(path: str) -> Checkpoint:
     known = {head.label for head in table.heads if not (wide and task_class(head.label))} - (
         {"tag"} if tagger else set()
     )
-    further = {n: value for n, value in values.items() if _head_of(n) not in (None, *known) or ATTENTION in n}
+    further = {
+        n: value for n, value in values.items() if _head_of(n) not in (None, *known) or any(x in n for x in READOUTS)
+    }
     loaded = tensors.loaded_from(
         {name: value for name, value in values.items() if name not in further},
         {name: (name, axes) for name, axes in table.axes.items()},

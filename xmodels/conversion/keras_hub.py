@@ -16,6 +16,7 @@ import numpy as np
 
 from data_pipelines.errors import CheckpointError
 from xmodels.conversion import configurations, formats, tensors
+from xmodels.conversion.hdf5 import dataset_names, read_arrays
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import CONFIG, read_json
@@ -126,30 +127,9 @@ def _write_empty(
 
 def _weights(path: str) -> dict[str, np.ndarray]:
     """The arrays of a file of weights of Keras."""
-    if not os.path.isfile(path):
-        more = " (weights in several files are not read)" if os.path.isfile(path.replace(".h5", ".json")) else ""
-        raise CheckpointError(f"{path}: no such file{more}.")
-    found = {}
-    try:
-        with h5py.File(path) as file:
-            for name in _datasets(file):
-                if not name.startswith(("optimizer/", "seed_generator/")) and "/seed_generator" not in name:
-                    found[name] = np.asarray(file[name])
-    except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
-        raise CheckpointError(f"{path}: not a readable file of weights ({error}).") from None
-    return found
-
-
-def _datasets(group: h5py.Group, lead: str = "") -> list[str]:
-    """The names of all arrays that stand in the file itself; links into other files are not followed."""
-    names = []
-    for name in group:
-        link = group.get(name, getlink=True)
-        if not isinstance(link, h5py.HardLink):
-            raise ValueError(f"{lead}{name} leads elsewhere")
-        entry = group[name]
-        names += _datasets(entry, f"{lead}{name}/") if isinstance(entry, h5py.Group) else [f"{lead}{name}"]
-    return names
+    return read_arrays(
+        path, lambda n: not n.startswith(("optimizer/", "seed_generator/")) and "/seed_generator" not in n
+    )
 
 
 def _numbered(name: str, config) -> str:
@@ -170,7 +150,7 @@ def _numbered(name: str, config) -> str:
 def _fill(path: str, values: Mapping[str, np.ndarray], config) -> None:
     """Puts values in the place of those that stand in a file of weights."""
     with h5py.File(path, "r+") as file:
-        places = {_numbered(name, config): name for name in _datasets(file) if not name.startswith("optimizer/")}
+        places = {_numbered(name, config): name for name in dataset_names(file) if not name.startswith("optimizer/")}
         missing = sorted(set(places) ^ set(values))
         if missing:
             raise CheckpointError(f"keras_hub: this version names its weights otherwise: {', '.join(missing[:5])}.")

@@ -1,4 +1,5 @@
-"""Names of checkpoints: `hf:FOLDER`, `tf1:PREFIX`, `keras_hub:FOLDER`, `fairseq:FOLDER`, `paddle:FOLDER`, or a plain path for ours.
+"""Names of checkpoints: `hf:FOLDER`, `tf1:PREFIX`, `keras_hub:FOLDER`, `fairseq:FOLDER`, `paddle:FOLDER`, those of
+`conversion.sources`, or a plain path for ours.
 
 Imports nothing heavy.
 """
@@ -7,8 +8,9 @@ import os
 import re
 
 from data_pipelines.errors import CheckpointError, UsageError
+from xmodels.conversion import find
 
-FORMATS = ("hf", "tf1", "keras_hub", "fairseq", "paddle")  # beside ours; fairseq's is read only
+FORMATS = ("hf", "tf1", "keras_hub", "fairseq", "paddle", *find.names())  # beside ours; fairseq's is read only
 
 
 def split(name: str) -> tuple[str, str]:

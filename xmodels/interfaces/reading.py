@@ -12,7 +12,8 @@ from data_pipelines.text.frames import BERT, ROBERTA, XLNET, Frame
 from data_pipelines.text.vocabulary import EOS, SEP, Vocabulary
 from xmodels.layers import pooling
 from xmodels.layers.initialization import GlorotUniform, truncated_normal
-from xmodels.layers.poolings import KNOWN, PUBLISHED, is_known
+from xmodels.layers.poolings import KNOWN, PUBLISHED, is_known, is_mixed
+from xmodels.layers.scalar_mix import ScalarMix
 
 # Devlin et al., 2018, appendix A.3: the middle of the ranges.
 BERT_NUMBERS = {
@@ -69,6 +70,11 @@ def of_small(config: Any, optimizer: str | None) -> str:
     return MEAN_AND_MAX if optimizer == "muon" and config.hidden_dim < BASE_WIDTH else PUBLISHED
 
 
+def mean_of_states(outputs: Mapping[str, Any], batch: Mapping[str, Any]):
+    """Returns the mean of the states of the real tokens, (B, D)."""
+    return pooling.mean_state(outputs["sequence_output"], batch["padding_mask"])
+
+
 def normal(stddev: float) -> keras.initializers.Initializer:
     """Returns an initializer with a normal distribution."""
     return keras.initializers.RandomNormal(stddev=stddev)
@@ -96,6 +102,8 @@ class Reading:
         make_network: configuration of the network -> a layer that heads have instead of `summary`, called as
             layer(states (B, L, D), padding_mask (B, L), training=...) -> (B, A); None for heads without one. A `pooling` other than
             "published" replaces it.
+        mixes: whether a task reads a mix of all layers, which it learns, instead of the states of the last one.
+        mix: layers (B, L, D) each -> (B, L, D), of `mixed_by`.
     """
 
     frame: Frame = BERT
@@ -111,6 +119,8 @@ class Reading:
     pooling: str = PUBLISHED
     encodes: bool = False
     make_network: Callable[[Any], keras.layers.Layer] | None = None
+    mixes: bool = False
+    mix: Callable[[list], Any] | None = None
 
     def numbers_for(self, config, optimizer: str | None = None) -> dict[str, Any]:
         """Returns `numbers` adapted to a network; see the function `numbers_for`."""
@@ -126,7 +136,8 @@ class Reading:
             raise UsageError(f"--pooling={name}: expected {KNOWN}.")
         if name is None or SAME.get(self.summary) == name:
             name = PUBLISHED
-        return dataclasses.replace(self, pooling=name)
+        mixes = self.mixes if name == PUBLISHED else is_mixed(name)
+        return dataclasses.replace(self, pooling=name, mixes=mixes)
 
     def summarized_by(self, config) -> tuple["Reading", keras.layers.Layer | None]:
         """Returns a copy with its pooling as `summary`, and the layer with the weights of the pooling, or None if it has none.
@@ -145,6 +156,16 @@ class Reading:
     def network(self, config) -> keras.layers.Layer | None:
         """Returns the layer that a head has instead of `summary`, with weights of its own; None if it has none."""
         return self.make_network(config) if self.make_network and self.pooling == PUBLISHED else None
+
+    def mixed_by(self) -> tuple["Reading", ScalarMix | None]:
+        """Returns a copy that mixes the layers of the network, and the layer that learns how; the same and None if it `mixes` none.
+
+        A task calls it when it makes its head, and keeps the layer as a sublayer.
+        """
+        if not self.mixes:
+            return self, None
+        layer = ScalarMix()
+        return dataclasses.replace(self, mix=layer), layer
 
     def initializer(self, config) -> keras.initializers.Initializer:
         """Returns an initializer for one kernel of a head; call it for each kernel."""
@@ -173,12 +194,19 @@ class Reading:
     def states(self, backbone, batch: Mapping[str, Any], training=None) -> dict[str, Any]:
         """Returns the outputs of the network with the states of all tokens, `sequence_output` (B, L, D).
 
-        A network that is not trainable is called without dropout.
+        A network that is not trainable, or whose layers are mixed, is called without dropout.
         """
         training = training and backbone.trainable
+        if self.mix is not None:
+            return {"sequence_output": self.mix(layers_of(backbone, batch))}
         if self.encodes:
             return {"sequence_output": backbone.encode(batch, training=training)}
         return backbone(batch, training=training)
+
+
+def layers_of(backbone, batch: Mapping[str, Any]) -> list:
+    """Returns the states of each layer of a network, (B, L, D) each; of two streams those of the tokens."""
+    return [shown["content"] if isinstance(shown, dict) else shown for shown in backbone.hidden_states(batch)]
 
 
 def numbers_for(numbers: Mapping[str, Any], config, optimizer: str | None = None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ class ScalarMix(keras.layers.Layer):
     """gamma times the sum of the layers weighted by a softmax; initially their mean.
 
     Args:
-        count: the number of layers.
+        count: the number of layers; None for that of the first call.
 
     Call arguments:
         layers: `count` tensors (B, L, D).
@@ -17,10 +17,19 @@ class ScalarMix(keras.layers.Layer):
         (B, L, D)
     """
 
-    def __init__(self, count: int, **kwargs):
+    def __init__(self, count: int | None = None, **kwargs):
         super().__init__(**kwargs)
+        if count is not None:
+            self._create(count)
+
+    def build(self, input_shape):
+        if not self.built:
+            self._create(len(input_shape))
+
+    def _create(self, count: int) -> None:
         self.shares = self.add_weight(shape=(count,), initializer="zeros", name="shares")
         self.gamma = self.add_weight(shape=(1,), initializer="ones", name="gamma")
+        self.built = True
 
     def call(self, layers):
         shares = ops.softmax(ops.cast(self.shares, "float32"))  # (N,)

@@ -104,7 +104,8 @@ class Backbone(keras.Model):
 
     def tiny_batch(self) -> dict:
         """Returns a batch of one text of two tokens: the features of `reads`."""
-        features = {name: keras.ops.ones((1, 2), dtype=feature.dtype) for name, feature in self.reads.items()}
+        shapes = {name: (1, 2, *filter(None, feature.shape[1:])) for name, feature in self.reads.items()}
+        features = {name: keras.ops.ones(shapes[name], dtype=feature.dtype) for name, feature in self.reads.items()}
         return {n: keras.ops.zeros_like(value) if n.endswith("_ids") else value for n, value in features.items()}
 
 

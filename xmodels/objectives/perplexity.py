@@ -3,7 +3,13 @@
 import math
 from collections.abc import Mapping
 
-NEXT_TOKEN = ("causal_lm", "adaptive_lm", "untied_lm")  # losses of next-token prediction, in nats per token
+NEXT_TOKEN = (
+    "causal_lm",
+    "adaptive_lm",
+    "untied_lm",
+    "bidirectional_lm",
+)  # losses of next-token prediction, in nats per token
+WORDS = "words", "word_characters"  # kinds of tokenizers whose tokens are words
 
 
 def perplexity(loss: float, count: int) -> float | None:
@@ -16,12 +22,12 @@ def of_training(means: Mapping[str, float], kind: str) -> dict[str, float]:
 
     Args:
         means: the mean losses and metrics of an evaluation. Only the names and the value of `loss` are used.
-        kind: of the tokenizer. "characters" gives `bits_per_character`, "words" gives `word_perplexity`, and any other
-            `token_perplexity`.
+        kind: of the tokenizer. "characters" gives `bits_per_character`, "words" and "word_characters" give `word_perplexity`, and any
+            other `token_perplexity`.
     """
     if not means.keys() & set(NEXT_TOKEN):
         return {}
     if kind == "characters":
         return {"bits_per_character": means["loss"] / math.log(2)}
     value = perplexity(means["loss"], 1)
-    return {} if value is None else {"word_perplexity" if kind == "words" else "token_perplexity": value}
+    return {} if value is None else {"word_perplexity" if kind in WORDS else "token_perplexity": value}

@@ -66,7 +66,7 @@ def starts_of(marked: np.ndarray, name: str) -> np.ndarray:
 
 def tokenize(
     tokenizer: Tokenizer, segment: Segment | None, statistics: collections.Counter, lexicons: Mapping[str, Lexicon] = {},
-    blank: str = "", letters: bool = False, verbatim: bool = False,
+    blank: str = "", letters: bool = False, verbatim: bool = False, keeps_words: bool = False,
 ) -> Stage:  # fmt: skip
     """Turns documents into `Tokens`; empty ones vanish.
 
@@ -80,16 +80,19 @@ def tokenize(
         blank: put before each sentence but the first of a document, as in running text (`Tokenizer.blank`).
         letters: mark `CAPITAL`, `LETTER` and `WORDLIKE` too.
         verbatim: sentences hold the blanks between them.
+        keeps_words: give words that the vocabulary lacks numbers of their own (`Vocabulary.numbered`), anew for each stage.
     """
+    tokenizer.vocabulary.forget()
     unknown = tokenizer.vocabulary.roles.get(UNKNOWN, -1)
-    encoder = Encoder(tokenizer, segment, statistics, lexicons, letters)
+    encoder = Encoder(tokenizer, segment, statistics, lexicons, letters, keeps_words)
     encode = encoder.one_by_one if verbatim else encoder.choose()
 
     def stage(documents: Iterator[Document]) -> Iterator[Tokens]:
         for batch in _batches(documents):
             marked, bounds = encode(list(_texts(batch, blank)))
             statistics["tokens"] += len(marked)
-            statistics["unknown_tokens"] += int(np.count_nonzero(ids_of(marked) == unknown))
+            ids = ids_of(marked)
+            statistics["unknown_tokens"] += int(np.count_nonzero((ids == unknown) | (ids >= len(tokenizer.vocabulary))))
             yield from _documents(batch, marked, bounds.tolist(), statistics)
 
     return stage
@@ -103,8 +106,9 @@ class Encoder:
 
     def __init__(
         self, tokenizer: Tokenizer, segment: Segment | None, statistics, lexicons: Mapping[str, Lexicon],
-        letters: bool = False,
+        letters: bool = False, keeps_words: bool = False,
     ):  # fmt: skip
+        self.number = tokenizer.vocabulary.numbered if keeps_words else list
         self.tokenizer, self.segment, self.statistics, self.lexicons = tokenizer, segment, statistics, lexicons
         self.letters = letters
         self.chunked = _chunked(tokenizer) if tokenizer.chunks else None
@@ -120,7 +124,10 @@ class Encoder:
     def one_by_one(self, texts: list[str]) -> Encoded:
         """Each text with marks of its own."""
         encodings = self.tokenizer.encode_batch(texts)
-        found = [mark(pieces.ids, self.marks(text, pieces)) for text, pieces in zip(texts, encodings, strict=True)]
+        found = [
+            mark(self.number(pieces.ids), self.marks(text, pieces))
+            for text, pieces in zip(texts, encodings, strict=True)
+        ]
         return np.concatenate(found), np.cumsum([0, *map(len, found)])
 
     def marks(self, text: str, pieces: Pieces) -> np.ndarray:

@@ -4,8 +4,10 @@ import dataclasses
 from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, modules_of, option
+from xmodels.conversion import find as formats
 from xmodels.tasks.base import find
 
+FURTHER = "".join(f"{name}:FOLDER ({title}), " for name, title in formats.titles().items())
 VECTORS = ", ".join(f"{name}:FILE" for name in modules_of("xmodels.conversion.vectors"))
 
 
@@ -15,7 +17,7 @@ class Options:
 
     JOB: ClassVar = "xmodels.jobs.convert_checkpoint.run:convert_checkpoint"
 
-    source: str = option(REQUIRED, "Checkpoint to read: hf:FOLDER (safetensors), tf1:PREFIX or tf1:FOLDER, fairseq:FOLDER (RoBERTa's model.pt, with --allow_pickle), paddle:FOLDER (ERNIE), keras_hub:FOLDER (a preset), sentence_transformers:FOLDER, or a run or model folder of xmodels.", section="Checkpoints", flag="from")  # fmt: skip
+    source: str = option(REQUIRED, "Checkpoint to read: hf:FOLDER (safetensors), tf1:PREFIX or tf1:FOLDER, fairseq:FOLDER (RoBERTa's model.pt, with --allow_pickle), paddle:FOLDER (ERNIE), keras_hub:FOLDER (a preset), " + FURTHER + "sentence_transformers:FOLDER, or a run or model folder of xmodels.", section="Checkpoints", flag="from")  # fmt: skip
     target: str = option(
         REQUIRED,
         f"Checkpoint to write: hf:FOLDER, tf1:FOLDER or tf1:FOLDER/bert_model.ckpt, paddle:FOLDER (ERNIE), keras_hub:FOLDER, {VECTORS} (word vectors; word2vec's are binary if the name ends in .bin), sentence_transformers:FOLDER (from a run of finetune --task=siamese), or a new model folder of xmodels (from sentence_transformers: a run folder).",

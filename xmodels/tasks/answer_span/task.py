@@ -29,7 +29,9 @@ class AnswerSpan(Task):
 
     def __init__(self, config, labels=(), reading=None, settings=None, **kwargs):
         super().__init__(**kwargs)
-        self.reading = reading or Reading()
+        self.reading, mix = (reading or Reading()).mixed_by()
+        if mix is not None:
+            self.layer_mix = mix
         self.settings = dict(settings or {})
         self.add_head(config)
 

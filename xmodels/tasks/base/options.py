@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from data_pipelines.options.declaration import option
 from xmodels.layers.exits import EXIT_MODES
-from xmodels.layers.poolings import JOINT, POOLINGS
+from xmodels.layers.poolings import CHOICES, JOINT
 
 LABELS, HEAD = "Labels of texts (docs/classify.md)", "Head of the task"  # sections of `--help`
 LANGUAGE_MODELS = "Language models (docs/evaluation.md)"
@@ -42,7 +42,7 @@ class DropoutOptions:
 class PoolingOptions:
     """Which state a head reads, for tasks that read one per text."""
 
-    pooling: str | None = option(None, "Hidden state that the head reads, for tasks that read one per text. published: as in the system's paper, such as BERT's pooler. first, last: the first or last token that is not padding. mean, max, attention (a mean with learned weights): over all tokens, including special ones. mean_sqrt_len: their sum divided by the root of their number. weighted_mean: later tokens count more. Concatenate several with +: mean+max. Default: the system's; for small masked language models mean+max (docs/probing.md).", section=HEAD, choices=POOLINGS, joint=JOINT, structural=True)  # fmt: skip
+    pooling: str | None = option(None, "Hidden state that the head reads, for tasks that read one per text. published: as in the system's paper, such as BERT's pooler. first, last: the first or last token that is not padding. mean, max, attention (a mean with learned weights): over all tokens, including special ones. mean_sqrt_len: their sum divided by the root of their number. weighted_mean: later tokens count more. Concatenate several with +: mean+max. With mix: before it, such as mix:mean, of a learned mix of all layers. Default: the system's; for small masked language models mean+max (docs/probing.md).", section=HEAD, choices=CHOICES, joint=JOINT, structural=True)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

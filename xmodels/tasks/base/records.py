@@ -9,7 +9,9 @@ from data_pipelines.errors import DataError, UsageError
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.records.source import RecordSource
 from data_pipelines.records.verification import verify
+from data_pipelines.text.kinds import tokenizer_of_records
 from data_pipelines.text.tokenizer import Tokenizer
+from data_pipelines.text.vocabulary import Vocabulary
 
 TOGETHER = 1024  # records that are parsed in one batch
 
@@ -55,11 +57,27 @@ def check_recorded(
 
 
 def recorded_batches(folder: str, manifest: Manifest) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the records of a folder in batches; variable lengths are padded with zeros. Raises a DataError if they are damaged."""
+    """Yields the records of a folder in batches; variable lengths are padded with zeros. Raises a DataError if they are damaged.
+
+    Of records with characters `token_ids` are objects that know the words which the vocabulary lacks.
+    """
     verify(folder, manifest, deep=True)
     source = RecordSource(folder, manifest)
+    spelled = "character_ids" in manifest.features
+    vocabulary = tokenizer_of_records(folder, manifest.settings).vocabulary if spelled else None
     for serialized in tf.data.TFRecordDataset(source.paths).batch(TOGETHER):
-        yield {name: value.numpy() for name, value in source.parse(serialized).items()}
+        parsed = {name: value.numpy() for name, value in source.parse(serialized).items()}
+        if vocabulary is not None:
+            parsed["token_ids"] = _with_words(parsed, vocabulary)
+        yield parsed
+
+
+def _with_words(parsed: dict[str, np.ndarray], vocabulary: Vocabulary) -> np.ndarray:
+    """Returns the ids (N, L) as the tokenizer gave them, as objects."""
+    found = parsed["token_ids"].astype(object)
+    for row, ids in enumerate(parsed["token_ids"]):
+        found[row] = vocabulary.words_of(ids, {name: parsed[name][row] for name in vocabulary.features})
+    return found
 
 
 def recorded_columns(folder: str, manifest: Manifest, num_texts: int) -> tuple[list[list[list[int]]], np.ndarray]:

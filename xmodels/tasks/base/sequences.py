@@ -2,14 +2,14 @@
 
 from keras import ops
 
-FEATURES = ("token_ids", "segment_ids", "padding_mask")
+FEATURES = ("token_ids", "segment_ids", "padding_mask", "character_ids")
 
 
 def rows(batch):
     """Returns the inputs of the network with each sequence as a row, (B C, L). Examples of one sequence, (B, L), are unchanged."""
     shape = batch["token_ids"].shape
     read = {name: batch[name] for name in FEATURES if name in batch}
-    return read if len(shape) == 2 else {n: ops.reshape(x, (-1, ops.shape(x)[-1])) for n, x in read.items()}
+    return read if len(shape) == 2 else {n: ops.reshape(x, (-1, *ops.shape(x)[2:])) for n, x in read.items()}
 
 
 def parted(x, count: int):

@@ -55,6 +55,9 @@ class SummaryTask(Task):
         self.reading, pooling = reading.summarized_by(config)
         if pooling is not None:
             self.attention_pooling = pooling  # its weights are saved with those of the head
+        self.reading, mix = self.reading.mixed_by()
+        if mix is not None:
+            self.layer_mix = mix  # likewise
         self.dense = reading.dense(config)
         self.head = keras.layers.Dense(num_outputs, kernel_initializer=reading.initializer(config), name="head")
         self.dropout = Dropout(reading.dropout_rate(config))

@@ -74,6 +74,11 @@ class TextReader(Reader):
                 f"of the kind {loaded.model} does not know how to read. Take one of BERT, GPT or GPT-2"
                 + (", or say which of its states answer: --pooling=mean." if self.pools and system else ".")
             )
+        if "character_ids" in model_class(loaded.model).reads and not tokenizer.is_open:
+            raise UsageError(
+                f"--init_checkpoint={self.options.init_checkpoint}: a network of the kind {loaded.model} reads the characters of "
+                f"words, but its vocabulary is of --tokenizer={tokenizer.kind}. Pretrain it with one of --tokenizer=word_characters."
+            )
         self.numbers = reading.numbers_for(loaded.config, self.usual_optimizer())
         if self.pools:
             # It depends on what pretraining has filled, whatever the fine-tuning learns with. A head that goes on keeps its own.
@@ -124,7 +129,7 @@ def warn_unknown(path: str, source, tokenizer: Tokenizer) -> None:
     unknown = int((real == tokenizer.vocabulary.roles.get(UNKNOWN, -1)).sum())
     for warning in (
         case_warning(tokenizer, "the vocabulary"),
-        unknown_warning(path, unknown, len(real), tokenizer.do_lower_case),
+        None if tokenizer.is_open else unknown_warning(path, unknown, len(real), tokenizer.do_lower_case),
     ):
         if warning:
             print_status(warning)

@@ -49,8 +49,10 @@ class Server(serve.Server):
         else:
             read = [self.tokenizer.features([texts[i] for i in order], self.max_sequence_length) for order in orders]
             features = {name: tf.stack([each[name] for each in read], axis=1) for name in read[0]}  # (B, 2, L)
+        rank = features["token_ids"].shape.rank
         missing = tf.cast(tf.shape(features["token_ids"])[-1] == 0, tf.int32)
-        return {n: tf.pad(x, [[0, 0]] * (x.shape.rank - 1) + [[0, missing]]) for n, x in features.items()}
+        margins = [[0, 0]] * (rank - 1) + [[0, missing]]
+        return {n: tf.pad(x, margins + [[0, 0]] * (x.shape.rank - rank)) for n, x in features.items()}
 
     def in_order(self, text: tf.Tensor, text_pair: tf.Tensor, order: tf.Tensor) -> dict[str, tf.Tensor]:
         """What the network reads of pairs, (B, L), each in one of the orders of the task, whose place is `order`, int32 (B,).

@@ -38,6 +38,9 @@ class Siamese(SummaryTask):
         self.reading, pooling = (reading or Reading()).summarized_by(config)
         if pooling is not None:
             self.attention_pooling = pooling
+        self.reading, mix = self.reading.mixed_by()
+        if mix is not None:
+            self.layer_mix = mix
         if width := self._settings.projection_dim:
             initializer, activation = self.reading.initializer(config), self._settings.projection_activation
             self.projection = keras.layers.Dense(width, activation, kernel_initializer=initializer, name="projection")

@@ -130,6 +130,8 @@ class Reader(TextReader):
             raise UsageError(
                 f"--combine_layers={options.combine_layers}: needs several --feature_layers, such as -1,-2,-3,-4."
             )
+        if options.combine_layers == "mix_both" and not options.bilstm_dim:
+            raise UsageError("--combine_layers=mix_both: is for both sides of a BiLSTM. Add --bilstm_dim, or take mix.")
         parts = (options.feature_layers or "").split(",") if options.feature_layers else []
         if not all(part.strip().removeprefix("-").isdecimal() for part in parts):
             raise UsageError(

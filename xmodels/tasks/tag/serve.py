@@ -89,7 +89,10 @@ class Server(serve.Server):
         found = token_windows(ids, capacity, self.stride)
         features = self.tokenizer.framed([found["ids"]], self.max_sequence_length)
         width = tf.maximum(tf.shape(features["token_ids"])[1], 1)  # of an empty batch there is none
-        features = {n: tf.pad(x, [[0, 0], [0, width - tf.shape(x)[1]]]) for n, x in features.items()}
+        features = {
+            n: tf.pad(x, [[0, 0], [0, width - tf.shape(x)[1]], *[[0, 0]] * (x.shape.rank - 2)])
+            for n, x in features.items()
+        }
         emissions = answer_in_parts(self.emissions, features, per_token=True)
         logits = emissions["logits"]  # (W, L, C)
         padding = tf.reduce_sum(tf.cast(~features["padding_mask"], tf.int32), axis=1, keepdims=True)  # (W, 1)

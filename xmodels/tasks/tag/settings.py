@@ -7,7 +7,7 @@ from typing import Annotated
 from data_pipelines.finetuning.tag_schemes import END, INSIDE, SPAN_TAG
 from data_pipelines.schema import Narrower, Positive, whole
 
-COMBINATIONS = ("concat", "mix")
+COMBINATIONS = ("concat", "mix", "mix_both")
 OUTSIDE = "O"
 PREFIXES = ("B", "I")
 
@@ -22,7 +22,8 @@ class Settings:
         freeze_backbone: whether the network below the head does not learn, and has no dropout.
         feature_layers: whose states the head reads, counted from 0, the embedding, or from -1, the last one; none for what a call of
             the network returns.
-        combine_layers: how several become one: side by side, or by a learnt mix.
+        combine_layers: how several become one: side by side, or by a learnt mix; with `mix_both` another mix stands beside what the
+            BiLSTM gives (Peters et al., 2018, section 3.3).
         bilstm_dim: the width of each direction of a BiLSTM of two layers below the Dense layer; 0 for none.
     """
 
@@ -30,7 +31,7 @@ class Settings:
     doc_stride: Positive | None = None
     freeze_backbone: bool = False
     feature_layers: list[int] = dataclasses.field(default_factory=list)
-    combine_layers: Annotated[str, Narrower(lambda name: name in COMBINATIONS, "concat or mix")] = "mix"
+    combine_layers: Annotated[str, Narrower(lambda name: name in COMBINATIONS, "concat, mix or mix_both")] = "mix"
     bilstm_dim: whole(0) = 0
 
 

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from data_pipelines.features import Feature
-from xmodels.interfaces.reading import Reading
+from xmodels.interfaces.reading import Reading, layers_of
 from xmodels.layers.bilstm import BiLstm
 from xmodels.layers.crf import LinearChain, first_words
 from xmodels.layers.dropout import Dropout
@@ -39,12 +39,16 @@ class Tag(Task):
     def __init__(self, config, labels, reading=None, settings=None, **kwargs):
         super().__init__(**kwargs)
         self.label_names, self._settings = tuple(labels), settings or Settings()
-        self.reading = reading or Reading()
+        self.reading, mix = (reading or Reading()).mixed_by()
+        if mix is not None and not self._settings.feature_layers:
+            self.layer_mix = mix
         initializer = self.reading.initializer(config)
         self.head = keras.layers.Dense(len(self.label_names), kernel_initializer=initializer, name="head")
         self.dropout = Dropout(self.reading.dropout_rate(config))
-        if len(self._settings.feature_layers) > 1 and self._settings.combine_layers == "mix":
+        if len(self._settings.feature_layers) > 1 and self._settings.combine_layers != "concat":
             self.mix = ScalarMix(len(self._settings.feature_layers))
+        if self._settings.combine_layers == "mix_both":
+            self.output_mix = ScalarMix(len(self._settings.feature_layers))
         if self._settings.bilstm_dim:
             self.bilstm = BiLstm(self._settings.bilstm_dim, BILSTM_LAYERS, self.reading.dropout_rate(config))
         if self._settings.crf:
@@ -69,6 +73,8 @@ class Tag(Task):
         hidden = outputs["sequence_output"]  # (B, L, D)
         if self._settings.bilstm_dim:
             hidden = self.bilstm(hidden, batch["padding_mask"], training=training)
+        if "output_mix" in outputs:  # (B, L, 2 * bilstm_dim + D)
+            hidden = ops.concatenate([hidden, outputs.pop("output_mix")], axis=-1)
         hidden = self.dropout(hidden, training=training)
         return {**outputs, "logits": ops.cast(self.head(hidden), "float32")}
 
@@ -77,12 +83,14 @@ class Tag(Task):
         numbers = self._settings.feature_layers
         if not numbers:
             return self.reading.states(backbone, batch, training and not self._settings.freeze_backbone)
-        shown = backbone.hidden_states(batch)
-        layers = [shown[number]["content"] if isinstance(shown[number], dict) else shown[number] for number in numbers]
+        shown = layers_of(backbone, batch)
+        layers = [shown[number] for number in numbers]
         if len(layers) == 1:
             return {"sequence_output": layers[0]}
-        mixes = self._settings.combine_layers == "mix"
-        return {"sequence_output": self.mix(layers) if mixes else ops.concatenate(layers, axis=-1)}
+        if self._settings.combine_layers == "concat":
+            return {"sequence_output": ops.concatenate(layers, axis=-1)}
+        further = {"output_mix": self.output_mix(layers)} if self._settings.combine_layers == "mix_both" else {}
+        return {"sequence_output": self.mix(layers), **further}
 
     def forward(self, backbone, batch, training=None):
         outputs = self.emissions(backbone, batch, training)
