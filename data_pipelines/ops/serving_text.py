@@ -9,7 +9,9 @@ import tensorflow as tf
 
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.character_table import CharacterTable
+from data_pipelines.ops.recognized import GraphAddedTokens
 from data_pipelines.ops.serving_kinds import GraphOpenWords, graph_of
+from data_pipelines.text import recognized_tokens
 from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.tokenizer import Tokenizer
@@ -37,7 +39,11 @@ class GraphTokenizer(tf.Module):
             known = ", ".join(WORDPIECES)
             raise UsageError(f"Unknown `serving_ops`: {serving_ops!r}. Known: {known}.")
         self.vocabulary = tokenizer.vocabulary
-        self.graph = None
+        self.graph = self.added = None
+        if getattr(tokenizer, "added_tokens", None) and not tokenizer.recognize_special_tokens:
+            with tf.device("CPU:0"):
+                self.added = GraphAddedTokens(tokenizer)
+            tokenizer = recognized_tokens.without(tokenizer)
         if not isinstance(tokenizer, WordPieceTokenizer):
             with tf.device("CPU:0"):
                 self.graph = graph_of(tokenizer, serving_ops)
@@ -60,13 +66,19 @@ class GraphTokenizer(tf.Module):
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def _tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         with tf.device("CPU:0"):
-            if self.graph is not None:
-                return self.graph(text)
-            words = self.characters.split(text)  # (B, None)
-            word = words.flat_values  # (W,)
-            too_long = tf.strings.length(word, unit="UTF8_CHAR") > self.max_word_characters
-            pieces = self.wordpieces(tf.where(too_long, UNKNOWN, word))  # (W, None)
-            return words.with_flat_values(pieces).merge_dims(1, 2)
+            if self.added is not None:
+                return self.added(text, self._pieces)
+            return self._pieces(text)
+
+    def _pieces(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The same of texts without added tokens."""
+        if self.graph is not None:
+            return self.graph(text)
+        words = self.characters.split(text)  # (B, None)
+        word = words.flat_values  # (W,)
+        too_long = tf.strings.length(word, unit="UTF8_CHAR") > self.max_word_characters
+        pieces = self.wordpieces(tf.where(too_long, UNKNOWN, word))  # (W, None)
+        return words.with_flat_values(pieces).merge_dims(1, 2)
 
     def units(self, text: tf.Tensor) -> dict[str, tf.RaggedTensor]:
         """Returns of the tokens of `text`, string (B,), `token_ids`, int32 (B, None), and what else the network reads of each."""

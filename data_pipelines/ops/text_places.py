@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from data_pipelines.errors import UsageError
 from data_pipelines.ops.character_table import SPACE, CharacterTable
 from data_pipelines.ops.code_points import holds_of
 from data_pipelines.ops.piece_cleaning import neighbour, spread
@@ -59,7 +60,15 @@ def places_of(tokenizer, source: Tokenizer) -> tf.Module:
     Returns:
         A module from string (B,) to ids, starts and ends, the first character of each piece and one past the last, ragged int32
         (B, None), and opens and blank, bool: whether a piece opens a word, and whether it is blanks only.
+
+    Raises:
+        UsageError: tokens were added to the vocabulary.
     """
+    if tokenizer.added is not None:
+        raise UsageError(
+            "A vocabulary with added tokens is not available in a graph that says where pieces stand. Serve the run folder with "
+            "`xmodels predict`, which tokenizes outside of it."
+        )
     if tokenizer.graph is None:
         return word_pieces(tokenizer)
     return PLACED[type(tokenizer.graph)](tokenizer.graph, source)

@@ -13,6 +13,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
 from data_pipelines import strict_json
 from data_pipelines.errors import DataError
+from data_pipelines.text import recognized_tokens
 from data_pipelines.text.tokenizer import Pieces, Tokenizer, parts_ideographs, trim
 from data_pipelines.text.units import CHUNKS
 from data_pipelines.text.vocabulary import MASK, UNKNOWN, Vocabulary
@@ -42,6 +43,7 @@ class ByteBpeTokenizer(Tokenizer):
         do_lower_case: lower-case the text; GPT-2 and RoBERTa do not.
         add_prefix_space: read a text as if it began with a blank, so that its first word is like any other.
         recognize_special_tokens: read `<mask>` and its like in the text as the special tokens.
+        added_tokens: further tokens to find in the text, as `recognized_tokens` has them.
     """
 
     kind = "byte_bpe"
@@ -56,6 +58,7 @@ class ByteBpeTokenizer(Tokenizer):
         do_lower_case: bool = False,
         add_prefix_space: bool = False,
         recognize_special_tokens: bool = False,
+        added_tokens: recognized_tokens.Entries = (),
     ):
         self.vocabulary = vocabulary
         self.merges = list(merges)
@@ -79,7 +82,12 @@ class ByteBpeTokenizer(Tokenizer):
             # RoBERTa's mask takes the blank on its left with it.
             self.parts_at_blanks = False  # a special token may hold a blank
             self.backend.add_special_tokens([AddedToken(t, lstrip=t == mask, special=True) for t in tokens])
-        self.after_blank = [token[:1] == "Ġ" for token in vocabulary.tokens]
+        self.added_tokens = list(added_tokens)
+        if self.added_tokens:
+            self.parts_at_blanks = False  # as above
+            recognized_tokens.recognize(self.backend, self.added_tokens)
+        added = {each["content"] for each in self.added_tokens}
+        self.after_blank = [token[:1] == "Ġ" or token in added for token in vocabulary.tokens]
 
     @classmethod
     def read(cls, path: str, **options) -> "ByteBpeTokenizer":
@@ -96,7 +104,7 @@ class ByteBpeTokenizer(Tokenizer):
         return self.backend.decode(self.without_special(ids), skip_special_tokens=False)
 
     def options(self) -> dict:
-        return {"add_prefix_space": self.add_prefix_space}
+        return {"add_prefix_space": self.add_prefix_space, **recognized_tokens.settings(self.added_tokens)}
 
     def files(self) -> dict[str, bytes]:
         return files(self.vocabulary, self.merges)
@@ -128,6 +136,7 @@ class BpeTokenizer(Tokenizer):
         words: `punctuation` parts words at blanks, punctuation and ideographs; `blanks` at blanks only, for text that
             is tokenized already, as subword-nmt does.
         recognize_special_tokens: read `<unk>` and its like in the text as the special tokens.
+        added_tokens: further tokens to find in the text, as `recognized_tokens` has them.
     """
 
     kind = "bpe"
@@ -139,6 +148,7 @@ class BpeTokenizer(Tokenizer):
         do_lower_case: bool = True,
         words: str = "punctuation",
         recognize_special_tokens: bool = False,
+        added_tokens: recognized_tokens.Entries = (),
     ):
         self.vocabulary = vocabulary
         self.merges = list(merges)
@@ -152,6 +162,10 @@ class BpeTokenizer(Tokenizer):
             self.chunks = CHUNKS
         if recognize_special_tokens:
             self.backend.add_special_tokens([vocabulary.tokens[i] for i in vocabulary.special_ids])
+        self.added_tokens = list(added_tokens)
+        if self.added_tokens:
+            self.chunks = None
+            recognized_tokens.recognize(self.backend, self.added_tokens)
 
     @classmethod
     def read(cls, path: str, **options) -> "BpeTokenizer":
@@ -170,7 +184,7 @@ class BpeTokenizer(Tokenizer):
         return self.backend.decode(self.without_special(ids), skip_special_tokens=False)
 
     def options(self) -> dict:
-        return {"words": self.words}
+        return {"words": self.words, **recognized_tokens.settings(self.added_tokens)}
 
     def files(self) -> dict[str, bytes]:
         return files(self.vocabulary, self.merges)

@@ -5,6 +5,7 @@ import os
 
 from data_pipelines import strict_json
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.text import recognized_tokens
 from data_pipelines.text.byte_pairs import END_OF_WORD, BpeTokenizer, ByteBpeTokenizer
 from data_pipelines.text.open_words import OpenWordTokenizer
 from data_pipelines.text.paired_pieces import SentencePiecePairTokenizer
@@ -146,6 +147,8 @@ def checked(value, source: str) -> dict:
             raise DataError(f"{source}: `{name}` must be one of {', '.join(CHOICES[name])}. Found: {found[name]!r}.")
         if wanted is int and not (name == "max_word_characters") <= found.get(name, 1) < 1 << 31:
             raise DataError(f"{source}: `{name}` is too small or too large. Found: {found[name]!r:.40}.")
+    if wrong := recognized_tokens.problem(found.get("added_tokens", [])):
+        raise DataError(f"{source}: `added_tokens`, {wrong}")
     return {"tokenizer": kind, **found} if kind else found
 
 

@@ -8,16 +8,16 @@ PAIR = "source.spm", "target.spm"  # beside a vocab.json
 ASSETS = (*FILES, "merges.txt", *PAIR)  # all names that `Tokenizer.files` uses
 OPTIONS = {
     "max_word_characters": int, "add_prefix_space": bool, "words": str, "keep_accents": bool, "clean": bool,
-    "part_digits": bool, "num_sentinels": int, "segmenter": str,
+    "part_digits": bool, "num_sentinels": int, "segmenter": str, "added_tokens": list,
 }  # fmt: skip
 CHOICES = {  # never a segmenter that runs code named in a file
     "segmenter": ("none", "jieba", "presegmented"),
     "words": ("punctuation", "blanks"),
 }
 OPTIONS_OF = {  # kind -> its settings beside `do_lower_case`
-    "wordpiece": ("max_word_characters",),
-    "byte_bpe": ("add_prefix_space",),
-    "bpe": ("words",),
+    "wordpiece": ("max_word_characters", "added_tokens"),
+    "byte_bpe": ("add_prefix_space", "added_tokens"),
+    "bpe": ("words", "added_tokens"),
     "sentencepiece": ("keep_accents", "clean", "part_digits", "num_sentinels"),
     "sentencepiece_pair": (),
     "characters": (),

@@ -60,6 +60,7 @@ class Vocabulary:
         source: where they came from, for error messages.
         required: the roles that the vocabulary must have; by default the five of BERT.
         spelled: whether roles may be spelled otherwise than BERT does.
+        contents: the text of the file that holds the tokens; None: each token on a line of its own.
 
     Raises:
         DataError: a required role is missing, or a token stands twice.
@@ -76,8 +77,10 @@ class Vocabulary:
         source: str = "vocabulary",
         required: Iterable[str] = SPECIAL_TOKENS,
         spelled: bool = False,
+        contents: str | None = None,
     ):
         self.tokens = list(tokens)
+        self.contents = contents
         self.source = source
         self.ids = {token: index for index, token in enumerate(self.tokens)}
         spellings = SPELLINGS if spelled else {role: (role,) for role in SPELLINGS}
@@ -101,8 +104,14 @@ class Vocabulary:
             )
 
     @classmethod
-    def read(cls, path: str, required: Iterable[str] = SPECIAL_TOKENS) -> "Vocabulary":
-        """Reads a `vocab.txt`. A byte-order mark and Windows line ends are accepted."""
+    def read(cls, path: str, required: Iterable[str] = SPECIAL_TOKENS, blanks: bool = True) -> "Vocabulary":
+        """Reads a `vocab.txt`. A byte-order mark and Windows line ends are accepted.
+
+        Args:
+            blanks: whether blanks and tabs around a token belong to it. Those of word pieces do not, as in Google's code;
+                a line of nothing but blanks stays as it is. The contents of the file, by which records know their vocabulary,
+                stay too.
+        """
         if not os.path.isfile(path):
             raise DataError(f"{path}: no such vocabulary file. Make one with `xmodels train_vocabulary`.")
         try:
@@ -113,11 +122,12 @@ class Vocabulary:
         lines = [line.rstrip("\r") for line in text.split("\n")]
         while lines and not lines[-1]:
             lines.pop()
-        return cls(lines, path, required)
+        tokens = lines if blanks else [line.strip() or line for line in lines]
+        return cls(tokens, path, required, contents=None if tokens == lines else "".join(f"{line}\n" for line in lines))
 
     def text(self) -> str:
         """The contents of the vocabulary file."""
-        return "".join(f"{token}\n" for token in self.tokens)
+        return self.contents if self.contents is not None else "".join(f"{token}\n" for token in self.tokens)
 
     @property
     def sha256(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import tokenizers
 from tokenizers import decoders, models
 
-from data_pipelines.text import bert_words
+from data_pipelines.text import bert_words, recognized_tokens
 from data_pipelines.text.longest_pieces import LongestPieces
 from data_pipelines.text.tokenizer import Pieces, Tokenizer
 from data_pipelines.text.units import CHUNKS
@@ -27,6 +27,7 @@ class WordPieceTokenizer(Tokenizer):
         max_word_characters: longer words become `[UNK]`.
         recognize_special_tokens: read `[MASK]` and its like in the text as the special tokens, as Hugging Face does;
             Google's code, and the default here, splits them at the brackets.
+        added_tokens: further tokens to find in the text, as `recognized_tokens` has them.
     """
 
     kind = "wordpiece"
@@ -38,6 +39,7 @@ class WordPieceTokenizer(Tokenizer):
         do_lower_case: bool = True,
         max_word_characters: int = MAX_WORD_CHARACTERS,
         recognize_special_tokens: bool = False,
+        added_tokens: recognized_tokens.Entries = (),
     ):
         self.vocabulary = vocabulary
         self.do_lower_case = do_lower_case
@@ -56,13 +58,17 @@ class WordPieceTokenizer(Tokenizer):
         if recognize_special_tokens:
             self.backend.add_special_tokens(list(SPECIAL_TOKENS))
             self.chunks = None  # a special token may hold what parts chunks
+        self.added_tokens = list(added_tokens)
+        if self.added_tokens:
+            recognized_tokens.recognize(self.backend, self.added_tokens)
+            self.chunks = None  # as above
         self.longest_pieces = LongestPieces(vocabulary, max_word_characters)
         self.continues = [token.startswith(CONTINUATION) for token in vocabulary.tokens]
 
     @classmethod
     def read(cls, path: str, **options) -> "WordPieceTokenizer":
         """Opens a `vocab.txt`."""
-        return cls(Vocabulary.read(path), **options)
+        return cls(Vocabulary.read(path, blanks=False), **options)
 
     def encode(self, text: str) -> Pieces:
         """The pieces of one text, without `[CLS]` and `[SEP]`."""
@@ -77,7 +83,7 @@ class WordPieceTokenizer(Tokenizer):
         return self.backend.decode(self.without_special(ids), skip_special_tokens=False)
 
     def options(self) -> dict:
-        return {"max_word_characters": self.max_word_characters}
+        return {"max_word_characters": self.max_word_characters, **recognized_tokens.settings(self.added_tokens)}
 
     def _pieces(self, encoding) -> Pieces:
         ids = encoding.ids

@@ -346,3 +346,23 @@ def test_a_saved_model_gives_the_same_ids(name, serving_ops, tmp_path):
     loaded = tf.saved_model.load(str(tmp_path / "model"))
     features = loaded.signatures["text"](first=tf.constant(texts), second=tf.constant(texts[::-1]))
     assert_features(features, tokenizer, [texts, texts[::-1]], max_sequence_length=32)
+
+
+@pytest.mark.parametrize("serving_ops", SERVING_OPS)
+@pytest.mark.parametrize("normalized", [False, True])
+def test_a_graph_finds_added_tokens(normalized, serving_ops):
+    read = read_vocabulary("uncased")
+    vocabulary = Vocabulary([*read.tokens, "[E1]", "[E1]x", "<é>"])
+    added = [{"content": "[E1]", "normalized": normalized}, {"content": "[E1]x"}, {"content": "<é>"}]
+    tokenizer = WordPieceTokenizer(vocabulary, added_tokens=added)
+    texts = ["a [E1] b", "[e1][E1]x", "", "x[E1]y <é>", "nothing here", "[E1"]
+    assert_equal(
+        texts, GraphTokenizer(tokenizer, serving_ops).tokenize(tf.constant(texts)).to_list(), rust_ids(tokenizer, texts)
+    )
+
+
+def test_a_graph_refuses_added_tokens_that_take_blanks():
+    vocabulary = Vocabulary([*read_vocabulary("uncased").tokens, "[E1]"])
+    tokenizer = WordPieceTokenizer(vocabulary, added_tokens=[{"content": "[E1]", "lstrip": True}])
+    with pytest.raises(UsageError, match=r"'\[E1\]' \(lstrip\)"):
+        GraphTokenizer(tokenizer)

@@ -15,20 +15,20 @@ from typing import Any
 from tokenizers import AddedToken, processors
 
 from data_pipelines.errors import CheckpointError, DataError
-from data_pipelines.schema import Place, convert
-from data_pipelines.text import kinds
-from data_pipelines.text.byte_pairs import END_OF_WORD, HEADER, ids_file, numbered
+from data_pipelines.text import kinds, recognized_tokens
+from data_pipelines.text.byte_pairs import HEADER, ids_file
 from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
 from data_pipelines.text.tokenizer_settings import ASSETS, PAIR
 from data_pipelines.text.vocabulary import BOS, CLS, EOS, MASK, PAD, SEP, UNKNOWN
+from xmodels.conversion import fast_tokenizers, tokenizer_check
+from xmodels.conversion.fast_tokenizers import FAST, FAST_CLASS
 from xmodels.models.folder import read_json
 
-FAST, ADDED, MODEL_CONFIG = "tokenizer.json", "added_tokens.json", "config.json"
+MODEL_CONFIG = "config.json"
 SPECIAL_TOKENS = "special_tokens_map.json"
 SENTENCE_PIECES = {"albert": "AlbertTokenizer", "xlnet": "XLNetTokenizer", "t5": "T5Tokenizer"}  # model_type -> class
 OTHER_IDS = ("XLMRobertaTokenizer", "CamembertTokenizer", "MBartTokenizer", "BarthezTokenizer", "XGLMTokenizer")
-FAST_CLASS = "PreTrainedTokenizerFast"
 TOKENS = {"pad_token": PAD, "unk_token": UNKNOWN, "cls_token": CLS, "sep_token": SEP, "mask_token": MASK}
 ENDS = {"bos_token": BOS, "eos_token": EOS}
 
@@ -148,9 +148,25 @@ def _read_hugging_face(folder: str) -> TokenizerFiles | None:
     if "vocab.txt" in names or {"vocab.json", "merges.txt"} <= set(names):
         found = read_ours(folder)
         if found is not None and found.kind == "wordpiece":
-            _check_word_pieces(stored, os.path.join(folder, CONFIG))
-        return found if found is None or found.kind == "wordpiece" else _with_added(found)
-    return _fast(folder, stored) if FAST in names else None
+            fast_tokenizers.check_word_pieces(stored, os.path.join(folder, CONFIG))
+        if found is not None and FAST in names:
+            settings = fast_tokenizers.settings_of(folder, stored, found.kind)
+            found = dataclasses.replace(found, settings={**found.settings, **_checked(settings, folder)})
+            if found.kind != "wordpiece" and found.open().merges != fast_tokenizers.vocabulary_of(folder)[1]:
+                raise CheckpointError(
+                    f"{folder}: merges.txt and {FAST} hold other merges. Move away the one that is not the network's."
+                )
+        return found and _alike(_with_added(found, stored), stored)
+    return _alike(_fast(folder, stored), stored) if FAST in names else None
+
+
+def _alike(found: TokenizerFiles, stored: dict) -> TokenizerFiles:
+    """The same tokenizer, after a check that it cuts as the `tokenizer.json` of its folder does, where there is one."""
+    path = os.path.join(found.source, FAST)
+    if os.path.isfile(path) and not found.unsure:
+        changes = fast_tokenizers.said_otherwise(stored)
+        tokenizer_check.check_alike(found.open(), tokenizer_check.reference(path, changes), path)
+    return found
 
 
 def _settings(folder: str) -> dict:
@@ -205,81 +221,46 @@ def read_sentence_pieces(folder: str, settings: Mapping[str, Any]) -> TokenizerF
     return TokenizerFiles(files, _checked({"tokenizer": "sentencepiece", **settings}, folder), folder)
 
 
-def _with_added(found: TokenizerFiles) -> TokenizerFiles:
-    """BPE with the tokens that were added after training, which have a file of their own."""
-    added = _json(found.source, ADDED)
+def _with_added(found: TokenizerFiles, stored: dict) -> TokenizerFiles:
+    """The same with the tokens that were added after training, which stand in a file of their own or in the settings."""
+    added = fast_tokenizers.added_tokens(found.source, stored)
     if not added:
         return found
-    ids = json.loads(found.files["vocab.json"]) | added
-    return dataclasses.replace(found, files={**found.files, "vocab.json": _dump(ids)})
+    ids = dict(found.open().vocabulary.ids)
+    further = {token: index for token, (index, _) in added.items() if token not in ids}
+    for token, (index, _) in added.items():
+        if ids.get(token, index) != index:
+            raise CheckpointError(
+                f"{found.source}: the added token {token!r} has the id {index}, but {ids[token]} in its vocabulary."
+            )
+    if sorted(further.values()) != list(range(len(ids), len(ids) + len(further))):
+        raise CheckpointError(
+            f"{found.source}: expected added tokens with the ids {len(ids)}, {len(ids) + 1}, … behind its vocabulary of {len(ids):,}. "
+            f"Found: {', '.join(f'{token!r} {index}' for token, index in further.items())[:200]}."
+        )
+    files, order = dict(found.files), sorted(further, key=further.get)
+    if further and found.kind == "wordpiece":
+        files["vocab.txt"] = "".join(f"{token}\n" for token in [*ids, *order]).encode()
+    elif further:
+        files["vocab.json"] = _dump(json.loads(files["vocab.json"]) | further)
+    found = dataclasses.replace(found, files=files)
+    vocabulary = found.open().vocabulary
+    roles = {vocabulary.tokens[index] for index in vocabulary.special_ids}
+    entries = [entry for token, (_, entry) in added.items() if token not in roles]
+    return dataclasses.replace(found, settings={**found.settings, **recognized_tokens.settings(entries)})
 
 
 def _fast(folder: str, stored: dict) -> TokenizerFiles:
     """What `tokenizer.json` holds, as files of ours."""
-    path = os.path.join(folder, FAST)
-    whole, place = read_json(path), Place(path, error=CheckpointError, verdict="")
-
-    def entry(values: dict, name: str, wanted: Any, at: Place = place) -> Any:
-        return convert(values.get(name), wanted | None, at.at(name))
-
-    model = entry(whole, "model", dict) or {}
-    kind, ids = model.get("type"), model.get("vocab")
-    normalizer = entry(whole, "normalizer", dict) or {}
-    if kind not in ("WordPiece", "BPE"):
-        raise CheckpointError(
-            f"{path}: a model of type {kind!r}, of which only word pieces and BPE can be taken. For SentencePiece put its "
-            "spiece.model beside it."
-        )
-    added = convert(whole.get("added_tokens") or [], list[dict], place.at("added_tokens"))
-    ids = (ids if isinstance(ids, dict) else {}) | {str(token.get("content")): token.get("id") for token in added}
-    if not ids or not numbered(ids):
-        raise CheckpointError(f"{path}: expected a {kind} vocabulary with the ids 0, 1, 2, …")
-    if kind == "WordPiece":
-        lower = stored.get("do_lower_case", normalizer.get("lowercase"))
-        settings = {"tokenizer": "wordpiece"} | ({} if lower is None else {"do_lower_case": lower})
-        _check_word_pieces(stored, os.path.join(folder, CONFIG))
-        told = {"do_lower_case": lower, "strip_accents": normalizer.get("strip_accents")}
-        _check_word_pieces(told | {"tokenize_chinese_chars": normalizer.get("handle_chinese_chars")}, path)
+    ids, merges = fast_tokenizers.vocabulary_of(folder)
+    settings = _checked(fast_tokenizers.settings_of(folder, stored), folder)
+    if settings["tokenizer"] == "wordpiece":
+        fast_tokenizers.check_word_pieces(stored, os.path.join(folder, CONFIG))
         text = "".join(f"{token}\n" for token in sorted(ids, key=ids.get))
-        return TokenizerFiles({"vocab.txt": text.encode()}, _checked(settings, folder), folder)
-    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in entry(model, "merges", list) or []]
-    pairs = convert(pairs, list[tuple[str, str]], place.at("model").at("merges"))
-    merges = HEADER + "".join(f"{left} {right}\n" for left, right in pairs)
-    settings = _bpe_settings(path, whole, model, normalizer)
-    return TokenizerFiles({"vocab.json": _dump(ids), "merges.txt": merges.encode()}, _checked(settings, folder), folder)
-
-
-def _check_word_pieces(stored: dict, source: str) -> None:
-    """Raises a CheckpointError where word pieces are cut otherwise than by BERT, as which they would be read."""
-    lower = stored.get("do_lower_case")
-    wrong = {
-        "strip_accents": stored.get("strip_accents") not in (None, lower is not False),
-        "tokenize_chinese_chars": stored.get("tokenize_chinese_chars") is False,
-        "tokenizer_class": "Japanese" in str(stored.get("tokenizer_class")),
-    }
-    for name in filter(wrong.get, wrong):
-        raise CheckpointError(
-            f"{source}: `{name}` = {stored[name]!r}: our word pieces are BERT's, which drop accents where they lower-case, and part "
-            "Chinese characters. No tokenizer of ours cuts alike; move the vocabulary away to convert the network without it."
-        )
-
-
-def _bpe_settings(path: str, whole: dict, model: dict, normalizer: dict) -> dict:
-    """Which BPE it is, by the marks that its pieces carry."""
-    place = Place(path, "pre_tokenizer", CheckpointError, verdict="")
-    steps = convert(whole.get("pre_tokenizer"), dict | None, place) or {}
-    parts = convert(steps.get("pretokenizers", []), list[dict], place.at("pretokenizers"))
-    bytewise = [s for s in (steps, *parts) if s.get("type") == "ByteLevel"]
-    if model.get("end_of_word_suffix") == END_OF_WORD:
-        return {"tokenizer": "bpe", "do_lower_case": bool(normalizer.get("lowercase", False))}
-    if not bytewise or len(parts) > 1 or normalizer.get("type") not in (None, "Lowercase"):
-        raise CheckpointError(
-            f"{path}: BPE that is neither GPT-2's over bytes nor GPT-1's with </w>; no tokenizer of ours cuts alike."
-        )
-    return {
-        "tokenizer": "byte_bpe", "do_lower_case": bool(normalizer),
-        "add_prefix_space": bool(bytewise[0].get("add_prefix_space")),
-    }  # fmt: skip
+        return _with_added(TokenizerFiles({"vocab.txt": text.encode()}, settings, folder), stored)
+    text = HEADER + "".join(f"{left} {right}\n" for left, right in merges)
+    files = {"vocab.json": _dump(ids), "merges.txt": text.encode()}
+    return _with_added(TokenizerFiles(files, settings, folder), stored)
 
 
 def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: int, form) -> None:
@@ -302,7 +283,8 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
     values |= {name: token for name, token in found.special_tokens.items() if token in tokenizer.vocabulary.ids}
     if found.kind == "wordpiece":
         values["tokenizer_class"] = "BertTokenizer"
-    if found.kind == "wordpiece" and form.frame != BERT and form.frame.roles <= set(roles):
+    added = "added_tokens" in found.settings  # which only tokenizer.json can say
+    if found.kind == "wordpiece" and (form.frame != BERT or added) and form.frame.roles <= set(roles):
         values |= {"tokenizer_class": FAST_CLASS, "padding_side": "left" if form.frame.pads_left else "right"}
         values |= {name: tokenizer.vocabulary.tokens[roles[role]] for name, role in TOKENS.items() if role in roles}
         values["model_input_names"] = ["input_ids", *["token_type_ids"] * form.frame.has_segments, "attention_mask"]
@@ -320,6 +302,9 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
         tokenizer.backend.post_processor = _framing(tokenizer, form.frame)
         if values["tokenizer_class"] in ("RobertaTokenizer", "BartTokenizer"):  # whose mask takes the blank before it
             tokenizer.backend.add_special_tokens([AddedToken(values["mask_token"], lstrip=True)])
+        tokenizer.backend.save(os.path.join(folder, FAST))
+    elif found.kind in ("byte_bpe", "bpe") and added:
+        values["tokenizer_class"] = FAST_CLASS
         tokenizer.backend.save(os.path.join(folder, FAST))
     with open(os.path.join(folder, CONFIG), "w", encoding="utf-8") as file:
         file.write(json.dumps(values, indent=2, ensure_ascii=False) + "\n")

@@ -11,7 +11,6 @@ from data_pipelines.records.manifest import MANIFEST
 from data_pipelines.text import kinds
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.untokenized import NoTokenizer
-from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import MAX_WORD_CHARACTERS, WordPieceTokenizer
 from xmodels import systems
 from xmodels.conversion import convert, names
@@ -209,7 +208,7 @@ def read_tokenizer(path: str) -> Tokenizer:
             f"a whole number above 0. Found: {values.get('tokenizer')!r:.40}, {lower!r:.40} and {longest!r:.40}."
         )
     try:
-        vocabulary = Vocabulary.read(os.path.join(path, folder.VOCABULARY))
+        settings = {name: value for name, value in kinds.checked(values, source).items() if name != "tokenizer"}
+        return WordPieceTokenizer.read(os.path.join(path, folder.VOCABULARY), **settings)
     except DataError as error:
         raise CheckpointError(f"{path}: not a whole model folder. {error}") from None
-    return WordPieceTokenizer(vocabulary, lower, longest)
