@@ -122,7 +122,7 @@ def _check_vocabulary(loaded: Checkpoint) -> None:
     if loaded.tokenizer is None:
         return
     found, rows = len(loaded.tokenizer.open().vocabulary), loaded.config.vocabulary_size
-    if not loaded.config.suits(found):
+    if not loaded.config.holds(found):
         raise CheckpointError(
             f"{loaded.tokenizer.source}: its vocabulary holds {found:,} tokens, but the network has {rows:,} rows of them. Put the "
             "vocabulary of this network there; or, if rows were added to fill up the table, move its files away: then the "

@@ -126,6 +126,16 @@ class TokenConfig(Config):
         """Whether a network of this configuration fits a vocabulary of `num_tokens` tokens."""
         return num_tokens == self.vocabulary_size or (self.spare_rows and num_tokens < self.vocabulary_size)
 
+    def holds(self, num_tokens: int) -> bool:
+        """Whether a trained network may belong to a vocabulary of `num_tokens` tokens: as `suits`, or its table was filled up.
+
+        Tables are filled up to a multiple of 8 to 128 rows (NVIDIA's BERT, `pad_to_multiple_of`); those of dbmdz's Italian BERT have
+        1,000 rows too many.
+        """
+        spare = self.vocabulary_size - num_tokens
+        filled_up = self.vocabulary_size % 8 == 0 and 0 < spare < 128
+        return self.suits(num_tokens) or filled_up or spare == 1000
+
     def kept_bytes(self, length: int, rematerialize: bool = False) -> int:
         """Returns the bytes that a training step keeps for each token in float32, for estimates before anything is built.
 

@@ -179,7 +179,7 @@ def _heads(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def check_vocabulary(source: str, tokenizer: Tokenizer, config: TokenConfig) -> None:
     """Raises a CheckpointError unless the vocabulary is as large as the table of the network."""
-    if not config.suits(len(tokenizer.vocabulary)):
+    if not config.holds(len(tokenizer.vocabulary)):
         raise CheckpointError(
             f"{source}: the vocabulary holds {len(tokenizer.vocabulary)} tokens, but the network has "
             f"{config.vocabulary_size} (`vocabulary_size` in {folder.CONFIG}); they are not of the same model."

@@ -124,13 +124,13 @@ def open_tokenizer_of(options, loaded) -> Tokenizer:
         lower_case = found.do_lower_case if found and options.do_lower_case is None else options.do_lower_case
         tokenizer = open_tokenizer(path, found.kind if found else "auto", lower_case)
         own = found.open(options.do_lower_case) if found else None
-        if own and loaded.config.suits(len(own.vocabulary)):  # else it is damaged, and this one is the cure
+        if own and loaded.config.holds(len(own.vocabulary)):  # else it is damaged, and this one is the cure
             check_same_pieces(own, tokenizer, path, options.init_checkpoint)
     elif found:
         tokenizer = found.open(options.do_lower_case)
     else:
         raise UsageError(f"--init_checkpoint={options.init_checkpoint}: has no vocabulary; name one with --vocab_file.")
-    if not loaded.config.suits(len(tokenizer.vocabulary)):
+    if not loaded.config.holds(len(tokenizer.vocabulary)):
         raise CheckpointError(
             f"--init_checkpoint={options.init_checkpoint}: the network has {loaded.config.vocabulary_size} pieces, "
             f"{f'--vocab_file={path}' if path else 'its vocabulary'} {len(tokenizer.vocabulary)}. They do not belong together: "

@@ -26,7 +26,8 @@ class Generator:
     Attributes:
         task: the objective that computes logits from states, in place of the head of other tasks.
         end_id: the token that ends a text.
-        forbidden: tokens that are never generated: the other special ones, which are not part of texts in training.
+        forbidden: ids that are never generated: the other special tokens, which are not part of texts in training, and rows without
+            a token.
         defaults: default values of `Decoding` for `xmodels generate`.
         jit_compile: whether graphs are compiled with XLA, which takes some seconds for each shape and makes each token faster.
     """
@@ -39,7 +40,8 @@ class Generator:
         self.writing = loaded.writing
         vocabulary = self.tokenizer.vocabulary
         self.end_id = loaded.writing.end_id(vocabulary)
-        self.forbidden = tuple(i for i in vocabulary.special_ids if i != self.end_id)
+        spare = range(len(vocabulary), self.backbone.config.vocabulary_size)
+        self.forbidden = (*(i for i in vocabulary.special_ids if i != self.end_id), *spare)
         self.spelling = spelling(self.tokenizer)
         self._functions: dict = {}
 

@@ -106,6 +106,8 @@ class TextReader(Reader):
 def with_rows(loaded: Checkpoint, vocabulary_size: int, seed: int) -> Checkpoint:
     """Returns a checkpoint with rows for new tokens in the token embedding, drawn from the same normal distribution as initially."""
     config = loaded.config
+    if vocabulary_size <= config.vocabulary_size:  # the table was filled up: the new tokens have spare rows
+        return loaded
     if not loaded.values:
         return dataclasses.replace(loaded, config=dataclasses.replace(config, vocabulary_size=vocabulary_size))
     table = loaded.values[TOKEN_TABLE]

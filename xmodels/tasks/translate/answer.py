@@ -47,7 +47,6 @@ class Seq2SeqGenerator(Generator):
         self.longest, self.num_cut = (positions - positions // 4 if self.writing.one_row else positions), 0
         self.start_id, self.pad_id = loaded.writing.start_id(vocabulary), vocabulary[PAD]
         self.opening = loaded.writing.opening_ids(vocabulary)
-        self.forbidden += tuple(range(len(vocabulary), self.backbone.config.vocabulary_size))  # rows without a token
 
     def source_ids(self, text: str) -> list[int]:
         """What the network reads of a text, with the tokens around it; nothing of a text without pieces."""
