@@ -130,7 +130,7 @@ def _config_of_file(options, system, vocabulary_size: int) -> TokenConfig:
         theirs = OF_HUGGING_FACE & values.keys() or not table.tensorflow1
         form = table.hugging_face if theirs else table.tensorflow1
         config = config_from(form, values, config_class, options.model_config_file)
-    if not config.suits(vocabulary_size):
+    if not config.holds(vocabulary_size):
         raise UsageError(
             f"--model_config_file={options.model_config_file}: vocabulary of {config.vocabulary_size}, but the records' "
             f"has {vocabulary_size} pieces. Set vocab_size to {vocabulary_size}, or make records with its vocabulary."
