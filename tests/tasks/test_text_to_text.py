@@ -228,6 +228,7 @@ def test_rows_without_a_token_are_for_t5_and_never_written(tmp_path, zh_vocabula
     loaded = convert.load(str(tmp_path / "t5"))
     convert.save(loaded, f"hf:{tmp_path / 'theirs'}")
     assert convert.load(f"hf:{tmp_path / 'theirs'}").config.vocabulary_size == size + 5
-    start = start_of("bart", tmp_path / "bart", zh_vocabulary, 5)
+    spare = 5 if (size + 5) % 8 else 6  # a table that ends at a multiple of 8 was filled up
+    start = start_of("bart", tmp_path / "bart", zh_vocabulary, spare)
     with pytest.raises(CheckpointError, match="vocabulary holds"):
         answer.load(str(start))
