@@ -10,8 +10,10 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
+from data_pipelines.errors import UsageError
 from tests.helpers.invocation import invoke
 from tests.helpers.small_learner import Rows
+from xmodels import systems
 from xmodels.layers.attentive_lstm import AttentiveLstm
 from xmodels.layers.dropout import dropout_seed
 from xmodels.layers.locked_dropout import LockedDropout, WordDropout
@@ -23,6 +25,7 @@ from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
 from xmodels.tasks.classify.task import Classify
 from xmodels.training.finetuning import AUXILIARY_LM
 from xmodels.training.optimizers.grouped import GroupedOptimizer
+from xmodels.training.optimizers.groups import divide
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.step.learner import Learner
 from xmodels.training.step.loss_weights import LossWeights
@@ -45,6 +48,7 @@ def network():
 
 def options(**given):
     usual = {"clip_norm": 1.0, "gradual_unfreezing": 1.0, "num_train_epochs": EPOCHS, "auxiliary_lm_weight": 0.2019}
+    usual |= {"set": None}
     return types.SimpleNamespace(**usual | given)
 
 
@@ -233,6 +237,30 @@ def test_a_text_becomes_a_classifier_that_is_served(pretrained, tmp_path, capsys
     probabilities = served(**{next(iter(served.structured_input_signature[1])): tf.constant(["the king", "no one"])})
     told = [json.loads(line)["probabilities"] for line in answers.read_text(encoding="utf-8").splitlines()]
     np.testing.assert_allclose(probabilities["probabilities"], [list(each.values()) for each in told], atol=1e-4)
+
+
+def test_numbers_of_the_recipe_are_given_by_name_and_groups_may_be_those_of_the_authors_code():
+    own = siatl.FineTuningOptions(layers_rate=0.5, dropout=0.3, reference_groups=True)
+    groups = siatl.finetuning("classify", CONFIG, options(), own).groups
+    names = ["backbone.down.kernel", "backbone.embedding.embeddings", "backbone.recurrent_layers.0.gates.kernel"]
+    names += ["objective.classify.head.kernel", "objective.language_model.bias"]
+    found = {name: group.name for name, group in divide(groups, names).items()}
+    assert list(found.values()) == ["down", "layers", "layers", "task", "layers"]
+    assert [group.begins for group in groups] == [0, None, 1 / EPOCHS] and groups[2].learning_rate == 0.5
+    recipe = systems.finetuning(siatl, "classify", CONFIG, options(set="embedding_rate=0.25,word_dropout=0"))
+    assert (
+        recipe.groups[2].learning_rate == 0.25
+        and recipe.network["word_dropout"] == 0
+        and recipe.network["dropout"] == 0.4
+    )
+    with pytest.raises(
+        UsageError, match="Did you mean dropout. Known of the recipe of siatl: layers_rate, embedding_rate"
+    ):
+        systems.finetuning(siatl, "classify", CONFIG, options(set="dropuot=0.2"))
+    with pytest.raises(UsageError, match="`word_dropout` must be from 0 to below 1. Received: 1.0."):
+        systems.finetuning(siatl, "classify", CONFIG, options(set="word_dropout=1"))
+    with pytest.raises(UsageError, match="Known of the recipe of bert: none"):
+        systems.finetuning(systems.load("bert"), "classify", CONFIG, options(set="dropout=0.2"))
 
 
 def test_what_the_recipe_cannot_do_is_refused(pretrained, tmp_path, capsys):

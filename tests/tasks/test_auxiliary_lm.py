@@ -19,7 +19,7 @@ from xmodels.training.finetuning import AUXILIARY_LM
 
 def options(**given):
     usual = {"task": "classify", "init_checkpoint": "a folder", "layerwise_lr_decay": 1.0, "auxiliary_lm_weight": None}
-    return types.SimpleNamespace(**usual | {"freeze_backbone": False} | given)
+    return types.SimpleNamespace(**usual | {"freeze_backbone": False, "set": None} | given)
 
 
 @pytest.fixture

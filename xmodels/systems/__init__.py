@@ -1,6 +1,7 @@
 """Published systems. The folder listing is the only registry: adding a file adds the system."""
 
 import ast
+import dataclasses
 import functools
 import importlib
 import os
@@ -8,6 +9,7 @@ import pkgutil
 from types import ModuleType
 
 from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.options import settings
 from data_pipelines.options.declaration import nearest
 from xmodels.training.finetuning import AUXILIARY_LM, FineTuning
 
@@ -105,15 +107,23 @@ def slots_of(system: ModuleType | None, rate: float | None, length: int, stored:
 def finetuning(system: ModuleType | None, task: str, network, options) -> FineTuning:
     """Returns the recipe by which a network learns a task: the system's own, or by default that of the flags.
 
+    A system whose recipe has numbers of its own, beside the flags, has a dataclass `FineTuningOptions`, which `finetuning` takes last.
+
     Args:
         system: of the network; None if no system trains it.
         task: a folder of `xmodels/tasks`.
         network: the configuration of the network.
         options: those of `finetune`, with the numbers of the system where no flag is given.
+
+    Raises:
+        UsageError: --set names no number of the recipe, or gives it a value of another type.
     """
     make = vars(system).get("finetuning") if system else None
+    kind = vars(system).get("FineTuningOptions") if system else None
+    given, names = settings.parse(options.set), [field.name for field in dataclasses.fields(kind)] if kind else []
+    settings.check_known(given, {f"the recipe of {name_of(system) if system else 'this network'}": names})
     if make is not None:
-        return make(task, network, options)
+        return make(task, network, options, *([settings.apply(kind(), given)] if kind else ()))
     return FineTuning(loss_weights={AUXILIARY_LM: options.auxiliary_lm_weight or 0.0})
 
 

@@ -1,5 +1,7 @@
 """SiATL (Chronopoulou et al., 2019): an LSTM language model that is fine-tuned in one step, beside its own loss, layer after layer."""
 
+import dataclasses
+
 from keras import ops
 
 from data_pipelines.ops.runs import frame_run
@@ -32,16 +34,40 @@ READING = Reading(
 WRITING = Writing(objective=TiedLM)
 
 LAYERS = r"^backbone\.(recurrent_layers|down)\.|^objective\.language_model\."
-LAYERS_RATE, EMBEDDING_RATE = 1e-2, 1e-4  # of plain gradient descent
-DECAY, DECAYS = (
-    0.05,
-    14,
-)  # the weight of the language model falls by exp(-0.05) after each of the first epochs, from 0.2 to 0.1
-# The language model drops less while it is pretrained, and other things.
-DROPPED = {
-    "dropout": 0.4, "word_dropout": 0.2, "locked_input_dropout": 0.1, "locked_output_dropout": 0.1, "input_dropout": 0.0,
-    "input_noise": 0.0,
-}  # fmt: skip
+EMBEDDING, DOWN = r"^backbone\.embedding\.", r"^backbone\.down\."
+# The weight of the language model falls by exp(-0.05) after each of the first epochs, from 0.2 to 0.1.
+DECAY, DECAYS = 0.05, 14
+
+
+@dataclasses.dataclass(frozen=True)
+class FineTuningOptions:
+    """Numbers of the fine-tuning, of which `finetune --set` gives others.
+
+    Attributes:
+        layers_rate, embedding_rate: learning rates of plain gradient descent.
+        dropout, word_dropout, locked_input_dropout, locked_output_dropout: see `SiatlConfig`; the pretraining drops other things.
+        reference_groups: groups as in the authors' code: `down` stays as it is, and the embedding, which is the output matrix too,
+            learns with the layers.
+    """
+
+    layers_rate: float = 1e-2
+    embedding_rate: float = 1e-4
+    dropout: float = 0.4
+    word_dropout: float = 0.2
+    locked_input_dropout: float = 0.1
+    locked_output_dropout: float = 0.1
+    reference_groups: bool = False
+
+    def __post_init__(self):
+        for name, value in vars(self).items():
+            if value < 0 or (name.endswith("dropout") and value >= 1):
+                expected = "from 0 to below 1" if name.endswith("dropout") else "0 or more"
+                raise ValueError(f"`{name}` must be {expected}. Received: {value}.")
+
+    def network(self) -> dict[str, float]:
+        """Returns the fields of the network's configuration that change."""
+        own = {name: rate for name, rate in vars(self).items() if name.endswith("dropout")}
+        return own | {"input_dropout": 0.0, "input_noise": 0.0}
 
 
 def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: SiatlConfig | None = None) -> Recipe:
@@ -65,24 +91,23 @@ def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config:
     )
 
 
-def finetuning(task: str, network: SiatlConfig, options) -> FineTuning:
+def finetuning(task: str, network: SiatlConfig, options, own: FineTuningOptions | None = None) -> FineTuning:
     """The new layers learn from the first epoch, the LSTMs and the output layer from the second, and the embedding from the fifth on
     (--gradual_unfreezing=1), each group with an optimizer and a clipping of its own. The loss of the language model counts 0.2 of
     that of the task (--auxiliary_lm_weight) and falls to 0.1 in 14 epochs.
 
     Averaged gradient descent of the authors' code begins to average after a million steps; it is plain gradient descent here."""
-    clip, epoch = options.clip_norm, options.gradual_unfreezing / options.num_train_epochs
-    descent = {"optimizer": "sgd", "schedule": "constant", "clip_norm": clip}
-    return FineTuning(
-        groups=(
-            Group("task", r"^objective\.(?!language_model\.)", clip_norm=clip),
-            Group("layers", LAYERS, **descent, learning_rate=LAYERS_RATE, begins=epoch),
-            Group("embedding", r"^backbone\.embedding\.", **descent, learning_rate=EMBEDDING_RATE, begins=4 * epoch),
-        ),
-        loss_weights={AUXILIARY_LM: lm_weight(options.auxiliary_lm_weight, options.num_train_epochs)},
-        auxiliary_lm_mean=TOKENS,
-        network=DROPPED,
-    )  # fmt: skip
+    own, epoch = own or FineTuningOptions(), options.gradual_unfreezing / options.num_train_epochs
+    descent = {"optimizer": "sgd", "schedule": "constant", "clip_norm": options.clip_norm}
+    groups = [Group("task", r"^objective\.(?!language_model\.)", clip_norm=options.clip_norm)]
+    if own.reference_groups:
+        groups.append(Group("down", DOWN, begins=None))
+        groups.append(Group("layers", f"{LAYERS}|{EMBEDDING}", **descent, learning_rate=own.layers_rate, begins=epoch))
+    else:
+        groups.append(Group("layers", LAYERS, **descent, learning_rate=own.layers_rate, begins=epoch))
+        groups.append(Group("embedding", EMBEDDING, **descent, learning_rate=own.embedding_rate, begins=4 * epoch))
+    weight = lm_weight(options.auxiliary_lm_weight, options.num_train_epochs)
+    return FineTuning(tuple(groups), {AUXILIARY_LM: weight}, TOKENS, network=own.network())
 
 
 def lm_weight(first: float, num_epochs: float):

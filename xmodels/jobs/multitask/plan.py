@@ -153,7 +153,9 @@ def _known() -> dict[str, Option]:
 
 def task_options(options: multitask.Options, plan: Plan, name: str) -> finetune.Options:
     """The options by which `finetune` would learn a task alone: its own, and what it shares with `multitask`."""
-    own = {each.name for each in dataclasses.fields(finetune.Options)}
+    own = {each.name for each in dataclasses.fields(finetune.Options)} - {
+        "set"
+    }  # which gives other things to each verb
     shared = {each.name: getattr(options, each.name) for each in dataclasses.fields(options) if each.name in own}
     known = _known()
     flags = {key: known[key].checked(value) for key, value in (plan.defaults | plan.tasks[name]).items()}
