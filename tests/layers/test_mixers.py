@@ -88,8 +88,8 @@ def the_long_way(mixer, x, visible):
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_what_the_long_way_gives_and_so_are_gradients_or_it_refuses(name, is_causal, kind, length):
     mixer, visible, x = make(name), visible_of(kind, is_causal, length), states(length)
-    if visible.given() - mixer.supports:
-        with pytest.raises(ValueError, match=f"does not support .*`{kind}`"):
+    if missing := visible.given() - mixer.supports:
+        with pytest.raises(ValueError, match=f"does not support `{sorted(missing)[0]}`"):
             mixer(x, visible=visible)
         return
     direction = np.random.default_rng(1).normal(size=x.shape) * seen(visible, length).any(axis=2, keepdims=True)
@@ -349,7 +349,7 @@ def test_packed_rows_are_refused_by_name_before_training(monkeypatch):
 
 def test_an_unknown_mixer_lists_the_known_ones():
     for wrong in ("linaer", "core", "visible"):
-        with pytest.raises(ValueError, match=f"Unknown mixer '{wrong}'. Known: .*linear, local_window, multi_head"):
+        with pytest.raises(ValueError, match=f"Unknown mixer '{wrong}'. Known: {', '.join(NAMES)}"):
             mixers.find(wrong)
     with pytest.raises(CheckpointError, match="here: `mixer`: Unknown mixer"):
         GptConfig.from_json({**GptConfig(9, 4, 1, 1, 4).to_json(), "mixer": "no"}, "here")
@@ -460,7 +460,7 @@ def test_a_mixer_is_refused_where_there_is_no_choice(tmp_path, capsys):
     assert invoke("pretrain", system="bert", data_dir="no", model_dir=tmp_path / "run", mixer="full") == 2
     errors = capsys.readouterr().err
     assert "--mixer=linear: the attention of --system=transformer cannot be chosen" in errors
-    assert "--mixer=full: Unknown mixer 'full'. Known: linear, local_window, multi_head" in errors
+    assert f"--mixer=full: Unknown mixer 'full'. Known: {', '.join(NAMES)}" in errors
 
 
 # What a query sees.

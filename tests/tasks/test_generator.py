@@ -112,7 +112,7 @@ def test_numbers_that_mean_nothing_are_refused_in_the_graph(run):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mixer", [name for name in mixers.names() if name != mixers.DEFAULT])
+@pytest.mark.parametrize("mixer", [name for name in mixers.names() if not mixers.find(name).rewinds])
 def test_a_past_that_cannot_go_back_gives_the_same_continuations(mixer, tmp_path):
     """Prompts of several lengths beside each other, by the generator and by a SavedModel; and beams."""
     run = write_run(tmp_path, mixer=mixer, mixer_numbers=small_numbers(mixer, window=3))
