@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from data_pipelines.errors import DataError
 from data_pipelines.features import Feature, Features
 from data_pipelines.files import write_json
 from data_pipelines.records.shards import Shard
-from data_pipelines.schema import Count, Positive, Sha256, Share, one_of
+from data_pipelines.schema import Count, Positive, Sha256, Share, one_of, whole
 
 MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
@@ -22,6 +23,10 @@ OneOfPackings = Annotated[
 ]
 OneOfMaskings = one_of("dynamic", "static")
 OneOfDtypes = one_of("int32", "int64", "float32", "bool")
+MOST_TOKENS, MOST_NUMBERS = 1 << 20, 1 << 24  # of an example, and of one of its features
+LEAST_BYTES = 16  # of a record, beside what it holds
+Length, Axis = whole(1, MOST_TOKENS), whole(0, MOST_TOKENS)
+FEW_PREDICTIONS = 512  # so many places to predict are believed whatever the length
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +49,7 @@ class RecordSettings:
         keys: all keys, in the order of the file.
     """
 
-    max_sequence_length: Positive | None = None
+    max_sequence_length: Length | None = None
     vocabulary_size: Positive | None = None
     vocabulary_sha256: Sha256 | None = None
     tokenizer: dict | None = None
@@ -54,15 +59,15 @@ class RecordSettings:
     packing: OneOfPackings | None = None
     masking: OneOfMaskings | None = None
     masked_lm_prob: Share | None = None
-    max_predictions_per_seq: Count | None = None
+    max_predictions_per_seq: Axis | None = None
     segmenter: str | None = None
     do_whole_word_mask: bool | None = None
     do_lower_case: bool | None = None
     task: str | None = None
     label_names: list[str] | None = None
-    texts_per_record: Count | None = None
+    texts_per_record: Axis | None = None
     bad_examples: list[str] | None = None
-    max_query_length: Count | None = None
+    max_query_length: Axis | None = None
     others: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     keys: tuple[str, ...] = ()
 
@@ -202,10 +207,26 @@ def _check_counts(manifest: Manifest, num_examples: int | None, place: schema.Pl
     for key, number in stated.items():
         if number not in (None, manifest.num_examples):
             raise place.fault(f"`{key}` is {number:,}, but the shards hold {manifest.num_examples:,} examples.")
+    predictions, length = manifest.settings.max_predictions_per_seq, manifest.settings.max_sequence_length
+    if predictions is not None and predictions > max(FEW_PREDICTIONS, length or 0):
+        raise (
+            place.at("settings")
+            .at("max_predictions_per_seq")
+            .misfit(f"at most `max_sequence_length` {length}", predictions)
+        )
+    for name, feature in manifest.features.items():
+        sizes = [size for size in feature.shape if size is not None]
+        if min(sizes, default=0) < 0 or max(sizes, default=0) > MOST_TOKENS or math.prod(sizes) > MOST_NUMBERS:
+            what = f"sizes of 0 to {MOST_TOKENS:,}, {MOST_NUMBERS:,} numbers in all"
+            raise place.at("features").at(name).at("shape").misfit(what, list(feature.shape))
     for number, shard in enumerate(manifest.shards):
         here, offsets = place.at("shards").at(number), shard.offsets
         if shard.name in {other.name for other in manifest.shards[:number]}:
             raise place.fault(f"`{here.key}.name` {shard.name} stands there twice.")
+        if shard.examples * LEAST_BYTES > shard.bytes:
+            raise here.at("examples").misfit(
+                f"records of {LEAST_BYTES} bytes or more in {shard.bytes:,} bytes", shard.examples
+            )
         if offsets and (offsets[0] or offsets != sorted(set(offsets)) or offsets[-1] >= shard.bytes):
             raise here.at("offsets").misfit(f"ascending numbers from 0, below `bytes` {shard.bytes:,}", offsets)
 

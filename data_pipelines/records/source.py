@@ -11,6 +11,7 @@ from data_pipelines.features import Feature
 from data_pipelines.ops.seeds import permutation
 from data_pipelines.records.formats import format_of
 from data_pipelines.records.manifest import Manifest
+from data_pipelines.records.promises import check_promises
 from data_pipelines.records.shards import CHUNK, chunk_offsets
 from data_pipelines.records.verification import damage, verify
 
@@ -26,7 +27,8 @@ class RecordSource:
             their SHA-256; `lost` names them. The indices of all other records stay what they are.
 
     Raises:
-        DataError: a shard is missing or has another size than the manifest says, or all of them are damaged.
+        DataError: a shard is missing or has another size than the manifest says, all of them are damaged, or the first records are
+            not what it promises.
     """
 
     item_dtype = tf.string  # of what `in_order` gives and `parse` takes
@@ -46,6 +48,10 @@ class RecordSource:
         self.starts = [starts[i] for i in kept]
         self.counts = [shard.examples for shard in shards]
         self.offsets = [chunk_offsets(path, shard) for path, shard in zip(self.paths, shards, strict=True)]
+        if folder and self.paths:  # Google's records have no manifest that could be wrong
+            length = self.manifest.settings.max_sequence_length
+            width = None if length is None else self.format.width(length)
+            check_promises(folder, self.paths[0], self.features, width)
 
     def part(self, index: int, count: int) -> "RecordSource":
         """Every `count`-th shard, for one of several hosts. The indices of the records stay those of the whole."""
@@ -124,11 +130,26 @@ class RecordSource:
 
     def lengths(self, serialized: tf.Tensor) -> tf.Tensor:
         """Returns the tokens of each example with its special tokens, int64 (N,)."""
+        self._check_has(self.format.measured)
         spec = {name: _spec(name, self.features[name]) for name in self.format.measured}
         return self.format.lengths(tf.io.parse_example(serialized, spec))
 
+    def _check_has(self, names: tuple[str, ...]) -> None:
+        """Raises a DataError that names the feature which the records lack."""
+        for name in names:
+            if name not in self.features:
+                raise DataError(
+                    f"{self.name}: the manifest names no feature `{name}`, which records of this kind have. Found: "
+                    f"{', '.join(sorted(self.features))}. Make the records again."
+                )
+
     def parse(self, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns a batch of serialized examples as dense tensors; free lengths are padded with zeros to the width of the format."""
+        self._check_has(self.format.ids)
+        if self.manifest.settings.max_sequence_length is None:
+            raise DataError(
+                f"{self.name}: the manifest says no `settings.max_sequence_length`. Make the records again."
+            )
         width = self.format.width(self.manifest.settings.max_sequence_length)
         spec = {name: _spec(name, feature) for name, feature in self.features.items()}
         parsed = tf.io.parse_example(serialized, spec)

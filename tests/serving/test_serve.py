@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from data_pipelines.errors import DataError, UsageError
 from tests.helpers.invocation import invoke
@@ -14,6 +15,7 @@ from xmodels.serving.answers import as_json, joined, without_filling
 from xmodels.serving.folder import find_model, labels_of
 from xmodels.serving.limits import Limits, RequestError
 from xmodels.serving.model import Model
+from xmodels.serving.ops import SAVING, refused_ops
 from xmodels.serving.questions import read_question
 
 LIMITS = Limits(max_text_length=20)
@@ -176,14 +178,135 @@ def test_damaged_models_and_labels_are_data_errors(model, tmp_path):
             Model(folder)
 
 
-def test_a_graph_that_reaches_beyond_itself_is_refused(tmp_path):
-    made = tf.Module()
-    reads = tf.function(lambda name: {"text": tf.map_fn(tf.io.read_file, name)})
-    tf.saved_model.save(
-        made, str(tmp_path / "1"), signatures=reads.get_concrete_function(tf.TensorSpec([None], tf.string, "name"))
+def reading_file(name):
+    return tf.map_fn(tf.io.read_file, name)
+
+
+def reading_lines(name):
+    return tf.data.TextLineDataset(name).batch(10).get_single_element()
+
+
+def reading_records(name):
+    return tf.data.TFRecordDataset(name).batch(10).get_single_element()
+
+
+def reading_a_line(name):
+    found = tf.raw_ops.FixedLengthRecordDatasetV2(
+        filenames=name, header_bytes=tf.constant(0, tf.int64), record_bytes=tf.constant(1, tf.int64),
+        footer_bytes=tf.constant(0, tf.int64), buffer_size=tf.constant(0, tf.int64), compression_type="",
+    )  # fmt: skip
+    return tf.strings.as_string(tf.raw_ops.DatasetCardinality(input_dataset=found))[None]
+
+
+def saving(name):
+    tf.raw_ops.SaveV2(prefix=name[0], tensor_names=["x"], shape_and_slices=[""], tensors=[tf.constant(1.0)])
+    return name
+
+
+def restoring(name):
+    found = tf.raw_ops.RestoreV2(prefix=name[0], tensor_names=["x"], shape_and_slices=[""], dtypes=[tf.string])
+    return found[0][None]
+
+
+def writing_file(name):
+    tf.io.write_file(name[0], "x")
+    return name
+
+
+def matching_files(name):
+    return tf.io.matching_files(name)
+
+
+def running_python(name):
+    return tf.numpy_function(lambda text: text, [name], tf.string)
+
+
+def mapping_memory(name):
+    return tf.raw_ops.ImmutableConst(dtype=tf.string, shape=[1], memory_region_name="/etc/hostname")
+
+
+def printing(name):
+    tf.print(name, output_stream="file:///tmp/printed")
+    return name
+
+
+def parsing(name):
+    return tf.io.decode_proto(name, "x", ["y"], [tf.string], descriptor_source="/etc/hostname")[1][0][:, 0]
+
+
+REACHING = {
+    reading_file: "ReadFile", reading_lines: "TextLineDataset", reading_records: "TFRecordDataset", saving: "SaveV2",
+    reading_a_line: "FixedLengthRecordDatasetV2", restoring: "RestoreV2", writing_file: "WriteFile", matching_files: "MatchingFiles",
+    running_python: "PyFunc", mapping_memory: "ImmutableConst", printing: "PrintV2", parsing: "DecodeProtoV2",
+}  # fmt: skip
+
+
+def reaching(work, folder):
+    signature = tf.function(lambda name: {"text": work(name)}).get_concrete_function(
+        tf.TensorSpec([None], tf.string, "name")
     )
-    with pytest.raises(DataError, match="the graph runs ReadFile"):
+    tf.saved_model.save(tf.Module(), str(folder / "1"), signatures=signature)
+    return find_model(str(folder))
+
+
+@pytest.mark.parametrize("work", REACHING, ids=lambda work: work.__name__)
+def test_a_graph_that_reaches_beyond_itself_is_refused_by_the_name_of_its_op(tmp_path, work):
+    folder = reaching(work, tmp_path)
+    with pytest.raises(DataError, match=f"the graph runs .*{REACHING[work]}.* --trust_graph"):
+        Model(folder)
+
+
+def test_a_graph_of_ones_own_may_be_trusted(tmp_path):
+    (tmp_path / "lines").write_text("one\ntwo\n")
+    model = Model(reaching(reading_lines, tmp_path), trusted=True)
+    asked = model.signatures["serving_default"]({"name": [str(tmp_path / "lines")]})
+    assert asked["text"].tolist() == [b"one", b"two"]
+
+
+def test_a_table_that_is_read_from_a_file_is_refused(tmp_path):
+    (tmp_path / "lines").write_text("one\n")
+    made = tf.Module()
+    entries = tf.lookup.TextFileInitializer(
+        str(tmp_path / "lines"),
+        tf.string,
+        tf.lookup.TextFileIndex.WHOLE_LINE,
+        tf.int64,
+        tf.lookup.TextFileIndex.LINE_NUMBER,
+    )
+    made.table = tf.lookup.StaticHashTable(entries, -1)
+    answer = tf.function(lambda name: {"id": made.table.lookup(name)})
+    signature = answer.get_concrete_function(tf.TensorSpec([None], tf.string, "name"))
+    tf.saved_model.save(made, str(tmp_path / "1"), signatures=signature)
+    with pytest.raises(DataError, match="InitializeTableFromTextFileV2"):
         Model(find_model(str(tmp_path)))
+
+
+def test_functions_that_save_variables_may_not_be_reached_by_a_signature(tmp_path):
+    folder = find_model(str(echo(tmp_path)))
+    path = os.path.join(folder.path, "saved_model.pb")
+    with open(path, "rb") as file:
+        saved = saved_model_pb2.SavedModel.FromString(file.read())
+    (graph,) = saved.meta_graphs
+    assert not refused_ops(graph)
+    (saver,) = (each for each in graph.graph_def.library.function if "traced_save" in each.signature.name)
+    assert SAVING & {node.op for node in saver.node_def}
+    served = next(
+        each
+        for each in graph.graph_def.library.function
+        if each.signature.name in graph.object_graph_def.concrete_functions
+    )
+    calls = served.node_def.add(name="calls", op="StatefulPartitionedCall")
+    calls.attr["f"].func.name = saver.signature.name
+    assert "SaveV2" in refused_ops(graph)
+
+
+@pytest.mark.parametrize("name", ["saved_model.cpb", "saved_model.pbtxt"])
+def test_another_form_of_the_graph_beside_it_is_refused(tmp_path, name):
+    folder = find_model(str(echo(tmp_path)))
+    with open(os.path.join(folder.path, name), "wb"):
+        pass
+    with pytest.raises(DataError, match=f"{name}: an export of ours has none"):
+        Model(folder)
 
 
 def test_missing_packages_are_named_with_the_line_that_installs_them(model, monkeypatch, capsys):

@@ -16,11 +16,10 @@ from tensorflow.python.framework import op_def_registry
 
 from data_pipelines.errors import DataError
 from xmodels.serving.folder import SAVED_MODEL, ModelFolder
+from xmodels.serving.ops import refused_ops
 
 FILLED = "start"  # an output that is -1 where a row only fills up; then rows of any batch can be cut to their own width
-# Ops by which a graph runs Python or reaches files beside its own variables; no export of ours has them.
-REFUSED = {"PyFunc", "PyFuncStateless", "EagerPyFunc", "ReadFile", "WriteFile", "MatchingFiles", "WholeFileReader",
-           "WholeFileReaderV2", "DebugIdentityV2", "DebugIdentityV3", "LoadLibrary", "PrintV2"}  # fmt: skip
+OTHERS = ("saved_model.cpb", "saved_model.pbtxt")  # forms of a SavedModel that are not looked at
 Values = Mapping[str, Any]  # by the names of inputs: a list of B texts, or an array
 
 
@@ -92,6 +91,9 @@ class Signature:
 class Model:
     """A SavedModel that `export_model` wrote.
 
+    Args:
+        trusted: run any op; otherwise those of `ops.ALLOWED` only.
+
     Attributes:
         signatures: by name.
         metadata: its signatures, as TensorFlow Serving shows them.
@@ -100,10 +102,10 @@ class Model:
         DataError: the folder is damaged, needs a package that is not there, or does what no export of ours does.
     """
 
-    def __init__(self, folder: ModelFolder):
+    def __init__(self, folder: ModelFolder, trusted: bool = False):
         self.folder = folder
         saved = _read(folder)
-        _check_ops(saved, folder)
+        _check_ops(saved, folder, trusted)
         definitions = saved.meta_graphs[0].signature_def
         self.metadata = {
             name: json_format.MessageToDict(
@@ -149,6 +151,9 @@ def _tensors(specs: Mapping[str, tf.TensorSpec]) -> dict[str, Tensor]:
 
 def _read(folder: ModelFolder) -> saved_model_pb2.SavedModel:
     path = os.path.join(folder.path, SAVED_MODEL)
+    for other in OTHERS:  # which TensorFlow would read in its place
+        if os.path.lexists(os.path.join(folder.path, other)):
+            raise DataError(f"{os.path.join(folder.path, other)}: an export of ours has none. Remove it.")
     try:
         with open(path, "rb") as file:
             saved = saved_model_pb2.SavedModel.FromString(file.read())
@@ -156,27 +161,35 @@ def _read(folder: ModelFolder) -> saved_model_pb2.SavedModel:
         raise DataError(f"{path}: damaged. Export the run again.") from None
     if not saved.meta_graphs:
         raise DataError(f"{path}: holds no graph. Export the run again.")
+    if len(saved.meta_graphs) != 1 or not saved.meta_graphs[0].HasField("object_graph_def"):
+        raise DataError(
+            f"{path}: expected one graph with its objects, as TensorFlow 2 writes it. Export the run again."
+        )
     return saved
 
 
-def _check_ops(saved: saved_model_pb2.SavedModel, folder: ModelFolder) -> None:
-    graph = saved.meta_graphs[0].graph_def
-    functions = {each.signature.name for each in graph.library.function}
-    ops = {node.op for node in graph.node} | {node.op for each in graph.library.function for node in each.node_def}
-    if refused := ops & REFUSED:
-        raise DataError(
-            f"{folder.path}: the graph runs {', '.join(sorted(refused))}, which reach beyond it. Serve what export_model wrote."
-        )
-    if not (unknown := _unknown(ops - functions)):
-        return
-    if importlib.util.find_spec("tensorflow_text"):
+def _check_ops(saved: saved_model_pb2.SavedModel, folder: ModelFolder, trusted: bool) -> None:
+    graph = saved.meta_graphs[0]
+    functions = {each.signature.name for each in graph.graph_def.library.function}
+    ops = {node.op for node in graph.graph_def.node}
+    ops |= {node.op for each in graph.graph_def.library.function for node in each.node_def}
+    if (missing := _unknown(ops - functions)) and importlib.util.find_spec("tensorflow_text"):
         importlib.import_module("tensorflow_text")  # registers its ops
-        unknown = _unknown(unknown)
-    if unknown:
+        missing = _unknown(missing)
+    if not trusted and (refused := refused_ops(graph) - missing):
         raise DataError(
-            f"{folder.path}: needs ops that TensorFlow lacks: {', '.join(sorted(unknown)[:5])}. Install tensorflow-text, or export "
+            f"{folder.path}: the graph runs {_listed(refused)}, which no export of ours does; such ops can read and write files. "
+            "Serve what export_model wrote, or pass --trust_graph if you made the graph and know what it does."
+        )
+    if missing:
+        raise DataError(
+            f"{folder.path}: needs ops that TensorFlow lacks: {_listed(missing)}. Install tensorflow-text, or export "
             "the run with --serving_ops=core."
         )
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names)[:5]) + (", …" if len(names) > 5 else "")
 
 
 def _unknown(ops: set[str]) -> set[str]:

@@ -22,8 +22,13 @@ MOST_HEADER_BYTES = 32 * 1024
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
-def serve(folder: ModelFolder, host: str, port: int, limits: Limits, log_requests: bool = False) -> None:
+def serve(
+    folder: ModelFolder, host: str, port: int, limits: Limits, log_requests: bool = False, trusted: bool = False
+) -> None:
     """Loads a model and answers requests until SIGTERM or SIGINT.
+
+    Args:
+        trusted: run any op of its graph.
 
     Raises:
         UsageError: the address cannot be had.
@@ -32,7 +37,7 @@ def serve(folder: ModelFolder, host: str, port: int, limits: Limits, log_request
     """
     listening = listen(host, port)
     with listening:
-        model = Model(folder)
+        model = Model(folder, trusted)
         model.warm_up()
         gc.freeze()  # what is loaded stays: looking for garbage in it takes a fifth of the time of a request
         app = make_app(model, limits, labels_of(folder), log_requests)

@@ -1,7 +1,9 @@
 """Scores a run as its task does: `xmodels/tasks/NAME/score.py`."""
 
 import inspect
+import math
 import os
+from typing import Any
 
 from data_pipelines.errors import UsageError
 from data_pipelines.files import write_json
@@ -45,8 +47,17 @@ def evaluate(options: Options) -> dict:
             values["predictor"] = predictor or predictor_of(options.model_dir, task)
         scores = function(**values)
     if options.output_file:
-        write_json(options.output_file, scores)
+        write_json(options.output_file, without_nan(scores))
     return scores
+
+
+def without_nan(scores: Any) -> Any:
+    """The scores with None in the place of those that are not defined, such as a correlation with equal numbers: JSON has no NaN."""
+    if isinstance(scores, dict):
+        return {name: without_nan(value) for name, value in scores.items()}
+    if isinstance(scores, list | tuple):
+        return [without_nan(value) for value in scores]
+    return None if isinstance(scores, float) and not math.isfinite(scores) else scores
 
 
 def predictor_of(model_dir: str, task: str):

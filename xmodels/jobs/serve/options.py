@@ -15,6 +15,7 @@ class Options:
     NEEDS_TENSORFLOW: ClassVar = True
 
     export_dir: str = option(REQUIRED, "Folder that export_model wrote. Of several versions, the one with the highest number is served.", section="Model")  # fmt: skip
+    trust_graph: bool = option(False, "Run any op of the SavedModel. By default only ops that exports of ours hold are run, since others can read and write files.")  # fmt: skip
     name: str | None = option(None, "Model name in URLs, /v1/models/NAME. Default: that of the curl lines in the folder's README.md, else the folder's name.")  # fmt: skip
     host: str = option("127.0.0.1", "Address to listen on; 0.0.0.0 for all addresses of this machine. There is no authentication: whoever reaches the address can send requests.", section="Address")  # fmt: skip
     port: int = option(8501, "Port to listen on; 0 takes a free one and prints it.", minimum=0, maximum=65535)

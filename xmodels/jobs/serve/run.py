@@ -23,4 +23,4 @@ def serve(options: Options) -> None:
         drain_timeout=options.drain_timeout,
     )
     folder = find_model(options.export_dir, options.name)
-    server.serve(folder, options.host, options.port, limits, options.log_requests)
+    server.serve(folder, options.host, options.port, limits, options.log_requests, options.trust_graph)

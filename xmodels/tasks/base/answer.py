@@ -252,7 +252,10 @@ def load(path: str) -> Predictor:
 
 
 def compiled(answer: Callable) -> Callable:
-    """Wraps `answer` as a function from arrays to arrays; with TensorFlow it is one graph for all lengths."""
+    """Wraps `answer` as a function from arrays to arrays; with TensorFlow it is one graph for all lengths.
+
+    The function raises a CheckpointError where the network answers NaN or infinity.
+    """
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
@@ -262,7 +265,23 @@ def compiled(answer: Callable) -> Callable:
             return graph({name: tf.constant(value) for name, value in features.items()})
     else:
         function = answer
-    return lambda features: {n: keras.ops.convert_to_numpy(v) for n, v in function(features).items()}
+    return lambda features: finite({n: keras.ops.convert_to_numpy(v) for n, v in function(features).items()})
+
+
+def finite(outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns what a network answers. Raises a CheckpointError that names the output where that is NaN or infinity."""
+    for name, value in outputs.items():
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise overflow(f"`{name}`")
+    return outputs
+
+
+def overflow(what: str) -> CheckpointError:
+    """The error of a network that answers NaN or infinity."""
+    return CheckpointError(
+        f"The network answers NaN or infinity in {what}: its weights are so large that it cannot compute with them. Take another "
+        "checkpoint, or an earlier state."
+    )
 
 
 def without_padding(features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

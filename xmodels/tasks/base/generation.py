@@ -8,6 +8,7 @@ from data_pipelines.errors import CheckpointError
 from data_pipelines.text.spelling import spell_out, spelling
 from xmodels.decoding.options import Decoding
 from xmodels.runs.loaded import Identity, Loaded, identify
+from xmodels.tasks.base.answer import overflow
 from xmodels.tasks.base.find import part
 
 STEP = 16  # lengths are rounded up to multiples of this
@@ -15,6 +16,7 @@ STEP = 16  # lengths are rounded up to multiples of this
 # texts of several lengths.
 COMPILED_FROM = 2000
 GREEDY = Decoding(temperature=0.0)
+NOT_FINITE = "The network answers NaN or infinity."
 
 
 class Generator:
@@ -54,8 +56,8 @@ class Generator:
         return self.writing.length_penalty if given is None else given
 
     def logits(self, states):
-        """Returns the logits of the next token: (..., D) -> (..., V)."""
-        return self.task.logits(states, self.backbone)
+        """Returns the logits of the next token: (..., D) -> (..., V). With TensorFlow the graph ends where one is not finite."""
+        return finite_logits(self.task.logits(states, self.backbone))
 
     def spell(self, token_ids: Sequence[int]) -> str:
         """Returns the text of tokens, up to the end token."""
@@ -79,7 +81,33 @@ class Generator:
                     autograph=False,
                     jit_compile=self.jit_compile or None,
                 )
-        return self._functions[key]
+        return reporting_overflow(self._functions[key])
+
+
+def finite_logits(logits):
+    """Returns the logits; with TensorFlow, NaN and infinity end the graph that computes them."""
+    if keras.backend.backend() != "tensorflow":
+        return logits
+    import tensorflow as tf
+
+    return tf.debugging.check_numerics(logits, NOT_FINITE)
+
+
+def reporting_overflow(function: Callable) -> Callable:
+    """Wraps a function so that logits that are not finite raise a CheckpointError."""
+    if keras.backend.backend() != "tensorflow":
+        return function
+    import tensorflow as tf
+
+    def reported(*arguments):
+        try:
+            return function(*arguments)
+        except tf.errors.InvalidArgumentError as error:
+            if NOT_FINITE in str(error):
+                raise overflow("the logits of a token") from None
+            raise
+
+    return reported
 
 
 def pays_to_compile(jit_compile: str | bool, texts: int) -> bool:

@@ -10,7 +10,7 @@ from data_pipelines.batches.running_text import end_of_documents
 from data_pipelines.corpora.cloze import Question
 from data_pipelines.errors import DataError
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.tasks.language_model.scorer import Scorer
+from xmodels.tasks.language_model.scorer import Scorer, logarithms
 
 STEP = 64  # lengths are multiples of it, so that few functions are compiled
 
@@ -115,4 +115,4 @@ def _batch(scorer: Scorer, rows: list[_Row], batch_size: int, length: int, width
         labels[index, : row.count] = row.ids[-row.count :]
         real[index, : row.count], at_begin[index, 0] = True, restricted
     losses, first = scorer.score(token_ids, lengths, positions, labels, at_begin)
-    return losses.numpy().astype(np.float64), first.numpy(), labels, real
+    return logarithms(losses), first.numpy(), labels, real

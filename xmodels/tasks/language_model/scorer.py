@@ -8,6 +8,7 @@ import tensorflow as tf
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
+from xmodels.tasks.base.answer import finite
 
 LOGITS_TOGETHER = 1 << 24  # floats of a table of positions by vocabulary; 64 MB
 
@@ -82,3 +83,8 @@ class Scorer:
         parts = cut(states, width), cut(labels), cut(restricted)
         losses, first = tf.map_fn(some, parts, fn_output_signature=(tf.float32, tf.bool), parallel_iterations=1)
         return tuple(tf.reshape(tf.reshape(x, [-1])[:rows], labels.shape) for x in (losses, first))
+
+
+def logarithms(losses) -> np.ndarray:
+    """-log p as float64. Raises a CheckpointError where the network answers NaN or infinity."""
+    return finite({"-log p": losses.numpy().astype(np.float64)})["-log p"]

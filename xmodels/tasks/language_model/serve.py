@@ -9,7 +9,7 @@ from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.decoding import filters
 from xmodels.decoding.sampling import generate, greedy, sample
 from xmodels.tasks.base import serve
-from xmodels.tasks.base.generation import GREEDY
+from xmodels.tasks.base.generation import GREEDY, finite_logits
 from xmodels.tasks.base.serve import VERSION, imports, spelled
 from xmodels.tasks.language_model.answer import TextGenerator
 
@@ -66,7 +66,7 @@ class Server(serve.Server):
         """Texts (B, max_length) with their prompts, and their ends, int32 (B,), none behind its `stops`."""
         changes = [*([filters.forbid(self.forbidden)] if self.forbidden else []), *more_filters]
         return generate(
-            self.backbone.decode, lambda states: self.task.logits(states, self.backbone), past, token_ids, lengths,
+            self.backbone.decode, lambda states: finite_logits(self.task.logits(states, self.backbone)), past, token_ids, lengths,
             self.max_length, self.end_id, pick=pick, filters=changes, read=read, limits=tf.minimum(stops, self.max_length),
         )  # fmt: skip
 

@@ -7,7 +7,7 @@ of the text, and each begins without a past.
 import numpy as np
 from tqdm.auto import tqdm
 
-from xmodels.tasks.language_model.scorer import Scorer
+from xmodels.tasks.language_model.scorer import Scorer, logarithms
 
 
 def score(scorer: Scorer, ids: np.ndarray, length: int, memory_length: int, num_streams: int) -> float:
@@ -36,6 +36,6 @@ def score(scorer: Scorer, ids: np.ndarray, length: int, memory_length: int, num_
         for begin in range(0, num_segments * length, length):
             here, real = places[:, begin : begin + length], inside[:, begin : begin + length]
             losses, past = scorer.advance(ids[here], ids[here + 1], past)
-            total += float(losses.numpy().astype(np.float64)[real].sum())
+            total += float(logarithms(losses)[real].sum())
             progress.update(int(real.sum()))
     return total

@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 from tqdm.auto import tqdm
 
-from xmodels.tasks.language_model.scorer import Scorer
+from xmodels.tasks.language_model.scorer import Scorer, logarithms
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +66,6 @@ def score(scorer: Scorer, ids: np.ndarray, length: int, stride: int, batch_size:
             lengths = np.clip(len(ids) - starts, 1, length).astype(np.int32)
             positions = (scored - 1 - starts[:, None]).astype(np.int32)
             losses, _ = scorer.score(token_ids, lengths, positions, padded[scored], np.zeros(scored.shape, bool))
-            total += float(losses.numpy().astype(np.float64)[real].sum())
+            total += float(logarithms(losses)[real].sum())
             progress.update(int(real.sum()))
     return total

@@ -1,0 +1,80 @@
+"""Compares what a manifest promises of records with the first records themselves, before arrays of these sizes are made."""
+
+import itertools
+import math
+import struct
+from collections.abc import Iterator, Sequence
+
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+
+from data_pipelines.errors import DataError
+from data_pipelines.features import Feature, Features
+
+SAMPLE = 16  # records of the first shard
+LONGEST, TIMES = (
+    4096,
+    256,
+)  # a maximum length is believed up to the one, and up to so many times the longest feature of these records
+FLOATS = "float32"
+
+
+def check_promises(folder: str, path: str, features: Features, width: int | None) -> None:
+    """Compares features and width with the first records of a shard. What is no record is left to those who read it.
+
+    Args:
+        folder: of the records, for messages.
+        path: of the shard.
+        width: what a feature of free length is padded to.
+
+    Raises:
+        DataError: names the feature, what was promised and what was found.
+    """
+    longest, advice = 0, "Make the records again, or copy the manifest that was written with them."
+    for number, record in enumerate(itertools.islice(_records(path), SAMPLE)):
+        try:
+            held = tf.train.Example.FromString(record).features.feature
+        except DecodeError:
+            return
+        here = f"{path}, record {number}"
+        if unnamed := sorted(set(held) - set(features)):
+            raise DataError(f"{here}: holds `{unnamed[0]}`, which the manifest of {folder} does not name. {advice}")
+        for name, feature in features.items():
+            count, kind = _count(held[name]) if name in held else (0, None)
+            if kind not in (None, feature.dtype == FLOATS) or not _fits(count, feature):
+                found = {None: "nothing", True: f"{count:,} fractions", False: f"{count:,} whole numbers"}[kind]
+                raise DataError(
+                    f"{here}: `{name}` holds {found}, but the manifest of {folder} says {list(feature.shape)} of "
+                    f"{feature.dtype}. {advice}"
+                )
+            longest = max(longest, count)
+    if width is not None and longest and width > max(LONGEST, TIMES * longest):
+        raise DataError(
+            f"{folder}: the manifest says that records have up to {width:,} tokens, but the first {SAMPLE} of {path} have at most "
+            f"{longest:,}. {advice}"
+        )
+
+
+def _count(feature: tf.train.Feature) -> tuple[int, bool | None]:
+    """How many numbers a feature holds, and whether they are fractions; None where it holds nothing."""
+    kind = feature.WhichOneof("kind")
+    values: Sequence = getattr(feature, kind).value if kind else ()
+    return len(values), None if not values else kind == "float_list"
+
+
+def _fits(count: int, feature: Feature) -> bool:
+    fixed = math.prod(size for size in feature.shape if size is not None)
+    return (count == 0 or (fixed > 0 and count % fixed == 0)) if None in feature.shape else count == fixed
+
+
+def _records(path: str) -> Iterator[bytes]:
+    """The records of a shard, as far as their lengths are possible."""
+    with open(path, "rb") as file:
+        while len(header := file.read(12)) == 12:
+            (length,) = struct.unpack("<Q", header[:8])
+            if length > 1 << 28:
+                return
+            record = file.read(length)
+            if len(record) < length or len(file.read(4)) < 4:
+                return
+            yield record
