@@ -36,7 +36,8 @@ CHANGES = {
     "no length": (lambda m: m["settings"].pop("max_sequence_length"), "says no `settings.max_sequence_length`"),
     "predictions": (lambda m: m["settings"].update(max_predictions_per_seq=10**9), "_seq` must be"),
     "predictions, few": (lambda m: m["settings"].update(max_predictions_per_seq=10**5), "`max_sequence_length` 32"),
-    "examples": (lambda m: [m["shards"][0].update(examples=10**12), m.pop("num_examples"), m.pop("statistics"), m.update(statistics={})],
+    "examples": (
+        lambda m: [m["shards"][0].update(examples=10**12), m.pop("num_examples"), m.pop("statistics"), m.update(statistics={})],
                  r"`shards\[0\].examples` must be records of 16 bytes"),
     "texts of a record": (lambda m: m["settings"].update(texts_per_record=10**9), "texts_per_record` must be"),
 }  # fmt: skip
