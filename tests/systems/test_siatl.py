@@ -119,6 +119,9 @@ def test_the_language_model_is_causal_and_goes_on_from_segment_to_segment():
     changed = np.array(lm.logits(backbone({"token_ids": other})["sequence_output"], backbone))
     np.testing.assert_array_equal(changed[:, :2], logits[:, :2])
     assert np.abs(changed[:, 2:] - logits[:, 2:]).max() > 1e-4
+    layers = backbone.hidden_states({"token_ids": IDS})
+    np.testing.assert_array_equal(layers[-1], backbone({"token_ids": IDS})["sequence_output"])
+    assert [each.shape for each in layers] == [(4, 4, 6)] * 3
     first = backbone({"token_ids": IDS[:, :2], **backbone.initial_memory(4)})
     second = backbone({"token_ids": IDS[:, 2:], "memory": first["memory"]})
     parts = np.concatenate([first["sequence_output"], second["sequence_output"]], axis=1)

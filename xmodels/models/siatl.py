@@ -86,12 +86,13 @@ class Siatl(Backbone):
         return outputs if begins else {**outputs, "memory": ops.stop_gradient(memory)}
 
     def hidden_states(self, features):
-        """Returns the input of each LSTM, the output of the last, and the states that leave."""
-        states = [self.embedding(features["token_ids"])]
-        memory = self.initial_memory(ops.shape(features["token_ids"])[0])["memory"]
+        """Returns the embeddings, and the states of each LSTM, brought to their width by `down`: num_layers + 1 tensors (B, N, D)."""
+        x = self.embedding(features["token_ids"])
+        states, memory = [x], self.initial_memory(ops.shape(features["token_ids"])[0])["memory"]
         for i, layer in enumerate(self.recurrent_layers):
-            states.append(layer(states[-1], memory[:, i])[0])
-        return [*states, self.down(states[-1])]
+            x, _ = layer(x, memory[:, i])  # (B, N, H)
+            states.append(self.down(x))
+        return states
 
     def embedded(self, token_ids, training=None):
         """Returns what the first LSTM reads: int (B, N) -> (B, N, D)."""
