@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.ops.windows import keep_probabilities, noise_distribution, num_slots, skip_gram_pairs
+from tests.helpers.invocation import invoke
 from xmodels.conversion import convert, word_vectors
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
@@ -129,7 +130,7 @@ def test_from_text_to_vectors(stream_records, tmp_path):
     assert means["loss"] > 0
     entry = [e for e in read_log(f"{run}/log.jsonl") if e["kind"] == "train"][-1]
     assert entry["words_per_second"] >= entry["real_words_per_second"] > 0 and "tokens_per_second" not in entry
-    convert.save(convert.load(run), f"word2vec:{tmp_path}/vectors.txt")
+    assert invoke("convert_checkpoint", **{"from": run, "to": f"word2vec:{tmp_path}/vectors.txt"}) == 0
     words, vectors = word_vectors.read_text(f"{tmp_path}/vectors.txt")
     assert len(words) == len(vectors) > 100 and vectors.shape[1] == 16
     assert not {"[PAD]", "[UNK]"} & set(words)  # whose vectors are not learnt

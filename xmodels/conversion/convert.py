@@ -74,7 +74,7 @@ def save(loaded: Checkpoint, target: str) -> None:
         UsageError: the target exists.
         CheckpointError, DataError: the format cannot express the checkpoint, or its vocabulary is broken.
     """
-    if target.partition(":")[0] in word_vectors.names():
+    if word_vectors.is_named(target):
         word_vectors.write(target, loaded)
         return
     kind, path = names.split(target)

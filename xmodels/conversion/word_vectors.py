@@ -16,12 +16,17 @@ from xmodels.conversion.vectors.word2vec import read_binary, read_text, write_bi
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import model_class
 
-__all__ = ["nearest", "names", "read", "read_binary", "read_text", "write", "write_binary", "write_text"]
+__all__ = ["is_named", "nearest", "names", "read", "read_binary", "read_text", "write", "write_binary", "write_text"]
 
 
 def names() -> list[str]:
     """Returns the names of the formats, which are those of their files."""
     return sorted(module.name for module in pkgutil.iter_modules(formats.__path__))
+
+
+def is_named(target: str) -> bool:
+    """Returns whether a target is a file of word vectors, `FORMAT:FILE`."""
+    return target.partition(":")[0] in names()
 
 
 def read(name: str) -> tuple[list[str], np.ndarray]:
@@ -32,15 +37,16 @@ def read(name: str) -> tuple[list[str], np.ndarray]:
         CheckpointError: names the file and the line that does not fit.
     """
     kind, _, path = name.partition(":")
-    if kind not in names():
+    if not is_named(name):
         raise UsageError(
             f"{name}: unknown format of word vectors. Known: {', '.join(f'{each}:FILE' for each in names())}."
         )
     return _module(kind).read(path)
 
 
-def write(target: str, loaded: Checkpoint) -> None:
-    """Writes the vectors of a checkpoint's words as `FORMAT:FILE`, but for the special tokens, which were not trained.
+def write(target: str, loaded: Checkpoint) -> int:
+    """Writes the vectors of a checkpoint's words as `FORMAT:FILE`, but for the special tokens, which were not trained; returns how
+    many.
 
     Raises:
         UsageError: the file exists.
@@ -59,6 +65,7 @@ def write(target: str, loaded: Checkpoint) -> None:
     special = set(vocabulary.special_ids)
     kept = [i for i in range(len(vocabulary)) if i not in special]
     _module(kind).write(path, [vocabulary.tokens[i] for i in kept], table[kept])
+    return len(kept)
 
 
 def _module(kind: str):

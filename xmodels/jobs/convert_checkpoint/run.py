@@ -3,7 +3,7 @@
 import dataclasses
 
 from xmodels import systems
-from xmodels.conversion import convert, rankers, sentence_transformers
+from xmodels.conversion import convert, rankers, sentence_transformers, word_vectors
 from xmodels.jobs.convert_checkpoint.options import Options
 
 
@@ -16,6 +16,9 @@ def convert_checkpoint(options: Options) -> None:
         convert_sentences(source, target, options.allow_pickle, options.verify)
         return
     loaded = convert.load(source, options.allow_pickle)
+    if word_vectors.is_named(target):
+        print(f"{source} → {target}: the vectors of {word_vectors.write(target, loaded):,} words of {loaded.model}.")
+        return
     system = systems.of_model(loaded.system, loaded.model, source)
     loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))
     loaded = rankers.as_ranker(loaded, source) if options.task == rankers.RANK else loaded
