@@ -25,6 +25,11 @@ def small_sizes(network_config, sizes=SMALL):
     return {f.name: sizes[f.name] for f in dataclasses.fields(network_config) if f.name in sizes}
 
 
+def is_table_of_words(name):
+    """Whether the network of a system is a table of words, which know nothing of each other, without layers."""
+    return "word_vectors" in vars(systems.load(name).MODEL)
+
+
 def small_recipe(name, vocabulary, batch_size):
     """The recipe of a system for a small network without dropout."""
     system = systems.load(name)

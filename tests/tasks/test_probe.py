@@ -11,6 +11,7 @@ import tensorflow as tf
 from data_pipelines.corpora.tables import Row
 from data_pipelines.finetuning import linear
 from tests.helpers.invocation import invoke
+from tests.helpers.small_systems import is_table_of_words
 from tests.layers.test_pooling import TOKENIZER, network
 from xmodels import systems
 from xmodels.models.folder import read_model
@@ -64,7 +65,7 @@ def test_every_system_is_read_layer_by_layer(name, tmp_path):
     found = readouts.of_texts(texts, batch_size=3)
     assert all(states.shape == (7, 32) and np.isfinite(states).all() for states in found.values())
     layers = {layer for layer, _ in found if layer is not None}
-    assert layers == set(range(1 if name == "skip_gram" else 2))
+    assert layers == set(range(1 if is_table_of_words(name) else 2))
     last = max(layers)
     means = found[last, "mean"]
     alone = np.concatenate([readouts.of_texts([text], 1)[last, "mean"] for text in texts])
@@ -73,7 +74,7 @@ def test_every_system_is_read_layer_by_layer(name, tmp_path):
         loaded.reading and reading_of(loaded)[1] and (name in ("bart",) or loaded.reading.summary.__name__ == "pooled")
     )
     assert ((None, "published") in found) == bool(answers)
-    if name == "skip_gram":  # whose words know nothing of each other
+    if is_table_of_words(name):  # whose words know nothing of each other
         ids = TOKENIZER.encode(texts[0][0]).ids
         np.testing.assert_allclose(means[0], np.array(loaded.backbone.words(np.array(ids))).mean(axis=0), atol=1e-6)
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from data_pipelines.errors import UsageError
 from data_pipelines.text.vocabulary import Vocabulary
 from tests.helpers.small_learner import Rows
-from tests.helpers.small_systems import small_sizes
+from tests.helpers.small_systems import is_table_of_words, small_sizes
 from xmodels import systems
 from xmodels.models.backbone import Backbone, named_weights
 from xmodels.models.bert import BertConfig
@@ -106,7 +106,7 @@ def test_depths_follow_the_names_of_attributes():
 
 
 RECURRENT = {"universal_transformer", "adaptive_universal_transformer"}  # one block, which is at all depths
-WITHOUT_DEPTH = RECURRENT | {"skip_gram"}  # which has two tables and no layer
+WITHOUT_DEPTH = RECURRENT | set(filter(is_table_of_words, systems.names()))
 SHARED = {"albert"}  # its layers are one, which is numbered by its group
 
 
