@@ -72,7 +72,7 @@ INNER_DOORS = {
     "features": {"errors"},
     "files": {"errors"},
     "layout": {"errors", "features"},
-    "layouts": {"corpora", "features", "layout", "pretraining", "records", "text"},
+    "layouts": {"corpora", "features", "files", "layout", "pretraining", "records", "text"},
     "paths": {"errors"},
     "progress": set(),
     "quiet": set(),

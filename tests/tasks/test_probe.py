@@ -14,6 +14,7 @@ from tests.helpers.invocation import invoke
 from tests.helpers.small_systems import is_table_of_words
 from tests.layers.test_pooling import TOKENIZER, network
 from xmodels import systems
+from xmodels.models.backbone import named_weights
 from xmodels.models.folder import read_model
 from xmodels.runs import probe
 from xmodels.runs.charts import grid
@@ -76,7 +77,8 @@ def test_every_system_is_read_layer_by_layer(name, tmp_path):
     assert ((None, "published") in found) == bool(answers)
     if is_table_of_words(name):  # whose words know nothing of each other
         ids = TOKENIZER.encode(texts[0][0]).ids
-        np.testing.assert_allclose(means[0], np.array(loaded.backbone.words(np.array(ids))).mean(axis=0), atol=1e-6)
+        weights = {f"backbone.{name}": np.array(weight) for name, weight in named_weights(loaded.backbone).items()}
+        np.testing.assert_allclose(means[0], loaded.backbone.word_vectors(weights)[ids].mean(axis=0), atol=1e-6)
 
 
 def test_the_states_are_those_of_the_network(tmp_path):
