@@ -1,0 +1,43 @@
+"""GloVe's text format: a line for each word, the word and its numbers, without a line before them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from data_pipelines.errors import CheckpointError
+
+
+def write(path: str, words: Sequence[str], vectors: np.ndarray) -> None:
+    """Writes words and vectors (V, D)."""
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        for word, vector in zip(words, vectors, strict=True):
+            file.write(f"{word} {' '.join(map(str, vector.astype(np.float32)))}\n")
+
+
+def read(path: str) -> tuple[list[str], np.ndarray]:
+    """Returns the words and the vectors, float32 (V, D).
+
+    The first line says how many numbers follow a word. Words may hold blanks, as some of GloVe 840B do: the numbers are counted from
+    the end of a line.
+
+    Raises:
+        CheckpointError: the file is empty, or a line has fewer numbers than the first one.
+    """
+    words: list[str] = []
+    rows: list[np.ndarray] = []
+    with open(path, encoding="utf-8", newline="\n") as file:
+        for number, line in enumerate(file, start=1):
+            parts = line.rstrip("\n").split(" ")
+            width = len(rows[0]) if rows else len(parts) - 1
+            word, values = " ".join(parts[:-width]), parts[-width:]
+            try:
+                vector = np.array(values, np.float32)
+            except ValueError:
+                vector = np.zeros(0, np.float32)
+            if not word or len(vector) != width or not width:
+                raise CheckpointError(f"{path}, line {number}: expected a word and {width} numbers. Found: {line:.60}")
+            words.append(word)
+            rows.append(vector)
+    if not rows:
+        raise CheckpointError(f"{path}: holds no vectors.")
+    return words, np.stack(rows)
