@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from data_pipelines import checksums
+from data_pipelines import checksums, strict_json
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.files import write_json
 from data_pipelines.schema import Count, Place, Positive, convert, one_of
 from xmodels.retrieval.encoder import Encoder
-from xmodels.retrieval.vectors import strict_json_of
+from xmodels.retrieval.vectors import Width, strict_json_of
 
 INDEX, VECTORS, GRAPH, TEXTS, STARTS = "index.json", "vectors.f32", "graph.faiss", "texts.jsonl", "text_starts.i64"
 FILES = {INDEX, VECTORS, GRAPH, TEXTS, STARTS, checksums.FILE}
@@ -20,6 +20,7 @@ EXACT, HNSW = "exact", "hnsw"
 KINDS = (EXACT, HNSW)
 BLOCK = 65536  # vectors whose scores are in memory at once
 TINY = 1e-12
+LONGEST = 1 << 28  # bytes of a text
 SEARCH_DEPTH, BUILD_DEPTH = 64, 100  # of a graph (Malkov and Yashunin, 2016: ef and efConstruction)
 
 
@@ -38,7 +39,7 @@ class Description:
     encoder: Encoder
     kind: one_of(*KINDS)
     count: Count
-    width: Positive
+    width: Width
     has_texts: bool
     neighbours: Positive | None = None
 
@@ -118,13 +119,33 @@ class Index:
                 raise CheckpointError(
                     f"{file}: has not the {size:,} bytes that {INDEX} promises. Make the index again."
                 )
+        for name, needed in ((TEXTS, found.has_texts), (GRAPH, found.kind == HNSW)):
+            if needed and not os.path.isfile(os.path.join(folder, name)):
+                raise CheckpointError(f"{os.path.join(folder, name)}: no such file. Make the index again.")
         shape = (found.count, found.width)
         self._vectors = (
             np.memmap(os.path.join(folder, VECTORS), "<f4", "r", shape=shape) if found.count else np.zeros(shape)
         )
-        self._graph = _read_graph(os.path.join(folder, GRAPH)) if found.kind == HNSW else None
-        if found.has_texts and found.count:
-            self._starts = np.memmap(os.path.join(folder, STARTS), "<i8", "r", shape=(found.count,))
+        self._graph = _read_graph(os.path.join(folder, GRAPH), shape) if found.kind == HNSW else None
+        if found.has_texts:
+            empty = np.zeros(0, np.int64)
+            self._starts = (
+                np.memmap(os.path.join(folder, STARTS), "<i8", "r", shape=(found.count,)) if found.count else empty
+            )
+            self._check_starts()
+
+    def _check_starts(self) -> None:
+        """Raises a CheckpointError unless texts begin one behind the other, the first one at the beginning of their file."""
+        path, size = os.path.join(self.folder, STARTS), os.path.getsize(os.path.join(self.folder, TEXTS))
+        before = -1
+        for first in range(0, len(self._starts), BLOCK):
+            part = np.asarray(self._starts[first : first + BLOCK])
+            if part[0] <= before or (first == 0 and part[0]) or (np.diff(part) <= 0).any() or part[-1] >= size:
+                raise CheckpointError(
+                    f"{path}: expected ascending places from 0 in the {size:,} bytes of {TEXTS}, found others among rows {first:,} to "
+                    f"{first + len(part) - 1:,}. Make the index again."
+                )
+            before = part[-1]
 
     def search(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
         """The nearest vectors, the best first; of equal cosines the one that stands first in the index.
@@ -141,12 +162,20 @@ class Index:
             return self._exact(queries, count)
         self._graph.hnsw.efSearch = max(SEARCH_DEPTH, 2 * count)
         cosines, rows = self._graph.search(queries, count)
+        if rows.size and (rows.max() >= self.description.count or not np.isfinite(cosines[rows >= 0]).all()):
+            raise CheckpointError(
+                f"{os.path.join(self.folder, GRAPH)}: holds other rows than the index. Make the index again."
+            )
         return rows, np.where(rows < 0, -np.inf, cosines).astype(np.float32)
 
     def _exact(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
         rows, cosines = np.zeros((len(queries), 0), np.int64), np.zeros((len(queries), 0), np.float32)
         for first in range(0, len(self._vectors), BLOCK):
             found = queries @ self._vectors[first : first + BLOCK].T  # (Q, N)
+            if not np.isfinite(found).all():
+                raise CheckpointError(
+                    f"{os.path.join(self.folder, VECTORS)}: a vector holds NaN, infinity or too large numbers. Make it again."
+                )
             here = np.broadcast_to(np.arange(first, first + found.shape[1]), found.shape)
             cosines, rows = _largest(
                 np.concatenate([cosines, found], axis=1), np.concatenate([rows, here], axis=1), count
@@ -159,10 +188,27 @@ class Index:
             raise UsageError(
                 f"{self.folder}: holds no texts. Make the index of a .parquet file, or give them: xmodels index --input_file=TEXTS."
             )
-        with open(os.path.join(self.folder, TEXTS), "rb") as file:
+        path = os.path.join(self.folder, TEXTS)
+        with open(path, "rb") as file:
+            size = os.path.getsize(path)
             for row in rows:
-                file.seek(int(self._starts[row]))
-                yield json.loads(file.readline())
+                begin = int(self._starts[row])
+                end = int(self._starts[row + 1]) if row + 1 < len(self._starts) else size
+                if end - begin > LONGEST:
+                    raise CheckpointError(
+                        f"{path}, row {row}: {end - begin:,} bytes, more than {LONGEST:,}. Make the index again."
+                    )
+                file.seek(begin)
+                yield self._text(file.read(end - begin), f"{path}, row {row}")
+
+    def _text(self, line: bytes, where: str) -> str:
+        try:
+            text = strict_json.loads(line)
+        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise CheckpointError(f"{where}: not valid JSON ({error}). Make the index again.") from None
+        if not isinstance(text, str):
+            raise CheckpointError(f"{where}: expected a text, found {type(text).__name__}. Make the index again.")
+        return text
 
 
 def _largest(cosines: np.ndarray, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -197,8 +243,12 @@ def _new_graph(width: int, neighbours: int):
     return graph
 
 
-def _read_graph(path: str):
+def _read_graph(path: str, shape: tuple[int, int]):
+    faiss = _faiss()
     try:
-        return _faiss().read_index(path)
-    except RuntimeError as error:
+        graph = faiss.read_index(path)
+    except (RuntimeError, MemoryError) as error:
         raise DataError(f"{path}: not a readable graph of faiss ({str(error)[:100]}). Make the index again.") from None
+    if not isinstance(graph, faiss.IndexHNSWFlat) or (graph.ntotal, graph.d) != shape:
+        raise DataError(f"{path}: is no graph of {shape[0]:,} vectors of {shape[1]:,} numbers. Make the index again.")
+    return graph

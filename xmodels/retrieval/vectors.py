@@ -13,12 +13,17 @@ import numpy as np
 from data_pipelines import strict_json
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import file_sha256, whole_file, write_json
-from data_pipelines.schema import Count, Place, Positive, Sha256, convert
+from data_pipelines.schema import Count, Place, Sha256, convert, whole
 from xmodels.retrieval.encoder import Encoder
 
 NPY, PARQUET, BESIDE = ".npy", ".parquet", ".json"
 KEY = b"xmodels"  # of the metadata of Parquet
 CHUNK = 8192  # vectors that are read at once
+MOST_UNFOLDED, LEAST_FILE = (
+    100,
+    1 << 20,
+)  # times the bytes of a file, of at least so many: what texts and vectors may unfold to
+Width = whole(1, 1 << 20)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Description:
     """
 
     encoder: Encoder
-    width: Positive
+    width: Width
     count: Count | None = None
     texts_sha256: Sha256 | None = None
     vectors_sha256: Sha256 | None = None
@@ -130,22 +135,28 @@ class Vectors:
     def parts(self) -> Iterator[tuple[list[str] | None, np.ndarray]]:
         """Texts, None where the file holds none, and vectors float32 (N, D), some at a time."""
         if not self.has_texts:
-            vectors = np.load(self.path, mmap_mode="r", allow_pickle=False)
+            vectors = _opened(self.path)
             for first in range(0, len(vectors), CHUNK):
-                yield None, np.asarray(vectors[first : first + CHUNK])
+                part = np.asarray(vectors[first : first + CHUNK])
+                if not np.isfinite(part).all():
+                    raise DataError(f"{self.path}: a row of {first} to {first + len(part) - 1} holds NaN or infinity.")
+                yield None, part
             return
         yield from self._rows(_pyarrow(self.path))
 
     def _rows(self, pyarrow) -> Iterator[tuple[list[str], np.ndarray]]:
-        width = self.description.width
+        width, count = self.description.width, 0
         try:
             with pyarrow.parquet.ParquetFile(self.path, page_checksum_verification=True) as file:
                 for batch in file.iter_batches(CHUNK, columns=["text", "vector"]):
                     texts, flat = batch.column(0).to_pylist(), np.asarray(batch.column(1).flatten(), np.float32)
                     if None in texts or len(flat) != len(texts) * width or not np.isfinite(flat).all():
                         raise DataError(f"{self.path}: a row lacks its text or its vector, or holds no finite numbers.")
+                    count += len(texts)
                     yield texts, flat.reshape(-1, width)
-        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            if count != self.description.count:
+                raise DataError(f"{self.path}: holds {count:,} rows, but says {self.description.count:,}.")
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
             raise DataError(f"{self.path}: damaged ({str(error)[:200]}). Encode the texts again.") from None
 
 
@@ -173,10 +184,26 @@ def _read_npy(path: str) -> Vectors:
         raise DataError(
             f"{path}: is not the file that {beside} describes (its SHA-256 differs). Copy both, or encode the texts again."
         )
-    shape = np.load(path, mmap_mode="r", allow_pickle=False).shape
+    shape = _opened(path).shape
     if shape != (description.count, description.width):
         raise DataError(f"{path}: has the shape {shape}, {beside} says ({description.count}, {description.width}).")
     return Vectors(path, description, False)
+
+
+def _opened(path: str) -> np.ndarray:
+    """The float32 array (N, D) of a .npy file, of which only what is looked at is read.
+
+    Raises:
+        DataError: the file is no such array, or shorter than its header says.
+    """
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # numpy parses the header as Python, and raises what that raises
+        raise DataError(f"{path}: not a readable .npy file ({str(error)[:200]}). Encode the texts again.") from None
+    if not isinstance(found, np.ndarray) or found.dtype != np.dtype("<f4") or found.ndim != 2:
+        what = f"{found.dtype} of {found.ndim} axes" if isinstance(found, np.ndarray) else "an archive"
+        raise DataError(f"{path}: holds {what}, expected float32 of 2 axes. Encode the texts again.")
+    return found
 
 
 def _read_parquet(path: str) -> Vectors:
@@ -184,10 +211,11 @@ def _read_parquet(path: str) -> Vectors:
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             schema, count = file.schema_arrow, file.metadata.num_rows
-    except (pyarrow.ArrowException, OSError) as error:
+            groups = [file.metadata.row_group(number).total_byte_size for number in range(file.num_row_groups)]
+    except (pyarrow.ArrowException, OSError, MemoryError) as error:
         raise DataError(f"{path}: not readable as Parquet ({error}).") from None
     stored = (schema.metadata or {}).get(KEY)
-    if stored is None or "text" not in schema.names or "vector" not in schema.names:
+    if stored is None or schema.names != ["text", "vector"]:
         raise DataError(f"{path}: was not written by `xmodels encode`, so nothing says which network made it.")
     try:
         description = _described(strict_json.loads(stored.decode()), path)
@@ -195,6 +223,10 @@ def _read_parquet(path: str) -> Vectors:
         raise DataError(f"{path}: its metadata are no JSON ({error}).") from None
     if schema.field("vector").type != pyarrow.list_(pyarrow.float32(), description.width):
         raise DataError(f"{path}: `vector` is {schema.field('vector').type}, expected {description.width} float32.")
+    if schema.field("text").type != pyarrow.string():
+        raise DataError(f"{path}: `text` is {schema.field('text').type}, expected string.")
+    if (unfolded := sum(groups)) > MOST_UNFOLDED * max(os.path.getsize(path), LEAST_FILE):
+        raise DataError(f"{path}: {os.path.getsize(path):,} bytes that unfold to {unfolded:,}. Encode the texts again.")
     return Vectors(path, dataclasses.replace(description, count=count), True)
 
 
