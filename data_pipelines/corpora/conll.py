@@ -1,12 +1,15 @@
 """Reads tagged words: CoNLL (a word a line, columns parted by blanks or tabs, a blank line ends a sentence), CoNLL-U."""
 
 import dataclasses
+import itertools
+import re
 from collections.abc import Iterator
 
 from data_pipelines.corpora.labelled import kind_of
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 
+BLANKS = re.compile(r"[ \t]+")  # what parts columns, as in conlleval
 CONLL_U = (1, 3)  # the columns FORM and UPOS
 
 
@@ -20,7 +23,8 @@ class TaggedSentence:
 
 
 def read_conll(path: str, word_column: int | None = None, tag_column: int | None = None) -> Iterator[TaggedSentence]:
-    """The sentences of a file; `-DOCSTART-` lines, comments of CoNLL-U, its multiword tokens and empty nodes are left out.
+    """The sentences of a file; `-DOCSTART-` lines, comments at the beginning of a sentence, and the
+    multiword tokens and empty nodes of CoNLL-U are left out.
 
     Args:
         word_column: counted from 0; None takes the first, in `.conllu` the second.
@@ -37,26 +41,26 @@ def read_conll(path: str, word_column: int | None = None, tag_column: int | None
     words: list[str] = []
     tags: list[str] = []
     lines: list[int] = []
-    width, separator = None, None
     with open_text(path) as file:
-        for number, line in enumerate(file, 1):
+        numbered, width, by_tabs = _layout(enumerate(file, 1))
+        known: set[str] | None = None
+        for number, line in numbered:
             line = line.rstrip("\r\n")
             if not line.strip() or line.startswith("-DOCSTART-"):
                 if words:
                     yield TaggedSentence(words, tags, lines)
                 words, tags, lines = [], [], []
                 continue
-            if is_conll_u and line.startswith("#"):
+            fields = _fields(line, by_tabs)
+            if line.startswith("#") and not words and not is_conll_u and len(fields) == width and known is None:
+                known = _tags(path, width, by_tabs, tag)
+            if line.startswith("#") and (is_conll_u or (not words and _is_comment(line, fields, width, known, tag))):
                 continue
-            if width is None:
-                separator = "\t" if "\t" in line else None  # None: any blanks
-            fields = line.split(separator)
-            width = width or len(fields)
             if len(fields) != width or width <= max(word, tag, 1):
                 raise DataError(
                     f"{path}, line {number}: {len(fields)} column(s), expected "
                     + (f"{width} as before" if len(fields) != width else f"at least {max(word, tag, 1) + 1}")
-                    + f", parted by {'tabs' if separator else 'blanks'}. Found: {line[:60]!r}. A sentence ends with a "
+                    + f", parted by {'tabs' if by_tabs else 'blanks'}. Found: {line[:60]!r}. A sentence ends with a "
                     "blank line; name the columns with --text_column and --label_column, counted from 0."
                 )
             if is_conll_u and not fields[0].isdigit():
@@ -66,3 +70,40 @@ def read_conll(path: str, word_column: int | None = None, tag_column: int | None
             lines.append(number)
     if words:
         yield TaggedSentence(words, tags, lines)
+
+
+def _layout(lines: Iterator[tuple[int, str]]) -> tuple[Iterator[tuple[int, str]], int, bool]:
+    """All lines again, the number of columns, and whether tabs part them: by the first line that is no comment."""
+    seen = []
+    for number, line in lines:
+        seen.append((number, line))
+        if line.strip() and not line.startswith(("#", "-DOCSTART-")):
+            break
+    of_words = [line for _, line in seen if line.strip() and not line.startswith("-DOCSTART-")]
+    line = of_words[-1].rstrip("\r\n") if of_words else ""
+    by_tabs = "\t" in line
+    return itertools.chain(seen, lines), len(_fields(line, by_tabs)), by_tabs
+
+
+def _fields(line: str, by_tabs: bool) -> list[str]:
+    """The columns of a line, parted by single tabs or by any number of blanks and tabs; other white space belongs to words."""
+    return line.split("\t") if by_tabs else BLANKS.split(line.strip(" \t"))
+
+
+def _is_comment(line: str, fields: list[str], width: int, known: set[str] | None, tag: int) -> bool:
+    """Whether a line that begins with # at the beginning of a sentence is a comment, such as `# id 12`, and no word.
+
+    Args:
+        known: the tags of all lines that do not begin with #; a word has one of them.
+    """
+    if len(fields) != width:
+        return len(line.split()) > 1
+    return " " in fields[0] or (bool(known) and fields[tag] not in known)
+
+
+def _tags(path: str, width: int, by_tabs: bool, tag: int) -> set[str]:
+    """The tags of the lines of a file that are certainly words."""
+    with open_text(path) as file:
+        lines = (line.rstrip("\r\n") for line in file if not line.startswith(("#", "-DOCSTART-")))
+        rows = (_fields(line, by_tabs) for line in lines if line.strip())
+        return {fields[tag] for fields in rows if len(fields) == width > tag}

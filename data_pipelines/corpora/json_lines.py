@@ -100,5 +100,6 @@ def read(piece: Piece, reading: Reading, monitor: Monitor, drop_title: bool = Fa
     for record in objects(lines):
         text = text_of(field(record, reading.text_field, TEXT_NAMES, lambda: lines.place), lambda: lines.place, monitor)
         if drop_title and record.get("title"):
-            text = text.removeprefix(f"{record['title']}\n")
+            first, line_end, rest = text.lstrip("\n").partition("\n")
+            text = rest if line_end and first.strip() == str(record["title"]).strip() else text
         yield from from_text(text, reading, monitor, lines.source, lambda: lines.place)

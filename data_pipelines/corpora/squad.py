@@ -54,8 +54,10 @@ def _paragraph(paragraph, path: str, where: str, context: str, question: str, id
         name = str(_get(asked, id, (str, int), path, here))
         given = _get(asked, "answers", list, path, here) if asked.get("answers") is not None else []
         answers = [_answer(answer, path, f"{here}.answers[{a}]") for a, answer in enumerate(given)]
-        impossible = bool(asked.get("is_impossible", False))
-        yield Question(name, _get(asked, question, str, path, here), text, answers, impossible, f"{path}, {here}")
+        impossible = asked.get("is_impossible")
+        if type(impossible) not in (bool, type(None)):
+            raise DataError(f"{path}, {here}: 'is_impossible' must be true or false. Found: {impossible!r:.40}.")
+        yield Question(name, _get(asked, question, str, path, here), text, answers, bool(impossible), f"{path}, {here}")
 
 
 def _answer(answer, path: str, where: str) -> tuple[str, int | None]:

@@ -336,6 +336,12 @@ def _find(header: list[str], columns: Columns, with_labels: bool | None, path: s
 
     text = position(columns.text, TEXT_NAMES, "--text_column", True)
     pair = position(columns.text_pair, PAIR_NAMES, "--text_pair_column", columns.needs_pair)
+    usual = [name for name in TEXT_NAMES if name in header]
+    if with_labels and columns.text is None and pair is None and len(usual) > 1:
+        raise UsageError(
+            f"{path}: has several columns with usual names of texts, {' and '.join(usual)}. For one of them give --text_column="
+            f"{usual[0]}, for two --text_column={usual[-1]} --text_pair_column={usual[0]}."
+        )
     required = bool(with_labels)
     label = None if with_labels is False else position(columns.label, LABEL_NAMES, "--label_column", required)
     _check_different([text, pair, label], header, path)

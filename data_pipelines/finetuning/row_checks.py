@@ -8,6 +8,7 @@ from data_pipelines.corpora.tables import Row
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.text.labels import sort_labels
 
+NO_LABEL = ("-", "--", "?", "nan", "null", "n/a", "na", "<na>", "none", "unlabeled", "unlabelled")
 FEW_ROWS = 20  # with fewer, many labels are no sign of a wrong column
 MUCH_UNKNOWN, MUCH_SHARED = 0.05, 0.1
 
@@ -47,6 +48,19 @@ def check_labels(path: str, labels: Sequence[str], num_rows: int, label_column: 
             f"{path}: {len(labels)} different labels in {num_rows} rows, such as {labels[0]!r:.40}. "
             f"Is the label column ({column}) the right one? Name another with --label_column."
         )
+
+
+def no_label_warning(labels: Sequence[str]) -> str | None:
+    """What to say where a label is one with which data sets mark rows that have none, as SNLI's `-`."""
+    found = [label for label in labels if label.lower() in NO_LABEL]
+    if "-1" in labels and not {"-1", "1"} >= set(labels) and not {"-1", "0", "1"} >= set(labels):
+        found.append("-1")
+    if not found:
+        return None
+    return (
+        f"{', '.join(map(repr, found))} looks like 'no label', and is learnt and scored as a class of its own. If it is none, take "
+        "these rows out."
+    )
 
 
 def check_texts(path: str, found: int, trained_on: str, wanted: int) -> None:

@@ -6,12 +6,17 @@ BIOES (also IOBES), BMES, BILOU: each span has an end of its own, and one word a
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from data_pipelines.errors import DataError
 
 OUTSIDE = "O"
 SPAN_TAG = re.compile(r"O|[BIESMLU]-.+")
+UPPER, LOWER = set("BIESMLU"), set("biesmlu")
+OTHER_SPELLINGS = (
+    re.compile(r"(?P<letter>[BIESMLU])(?P<mark>[-_:/.|])(?P<kind>.+)", re.IGNORECASE),
+    re.compile(r"(?P<kind>.+)(?P<mark>[-_:/.|])(?P<letter>[BIESMLU])", re.IGNORECASE),
+)
 BEGIN, INSIDE, END, SINGLE = "B", "IM", "EL", "SU"
 REPAIR, REFUSE = "repair", "refuse"
 BAD_TAGS = REPAIR, REFUSE
@@ -48,6 +53,31 @@ class BadTag:
 
     place: int
     reason: str
+
+
+def usual_spelling(tags: Iterable[str]) -> dict[str, str]:
+    """Tags of spans that a file spells otherwise, such as `B_LOC`, `LOC-B` or `b-loc` -> as here; empty where it does not, or where
+    some tag is none of spans.
+
+    All tags must be spelled alike, and some span must begin: then none of them is a part of speech.
+    """
+    found = set(tags)
+    outside = {tag for tag in found if tag in (OUTSIDE, OUTSIDE.lower())}
+    for pattern in OTHER_SPELLINGS:
+        matches = {tag: pattern.fullmatch(tag) for tag in found - outside}
+        if not matches or not all(matches.values()):
+            continue
+        letters = {match["letter"] for match in matches.values()}
+        alike = len({match["mark"] for match in matches.values()}) == 1 and (letters <= UPPER or letters <= LOWER)
+        if alike and {letter.upper() for letter in letters} & set("BISU"):
+            made = {tag: f"{match['letter'].upper()}-{match['kind']}" for tag, match in matches.items()}
+            return {tag: usual for tag, usual in (made | dict.fromkeys(outside, OUTSIDE)).items() if tag != usual}
+    return {}
+
+
+def respelled(tags: Sequence[str], spelling: Mapping[str, str]) -> list[str]:
+    """Tags as `usual_spelling` says."""
+    return [spelling.get(tag, tag) for tag in tags] if spelling else list(tags)
 
 
 def are_span_tags(sentences: Iterable[Sequence[str]]) -> bool:

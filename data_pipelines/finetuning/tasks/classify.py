@@ -7,6 +7,7 @@ from data_pipelines.corpora.labelled import RawExample, broken
 from data_pipelines.corpora.tables import Row, read_table
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
+from data_pipelines.finetuning.row_checks import no_label_warning
 from data_pipelines.finetuning.shown import pair
 from data_pipelines.finetuning.task import Task, count_tokens, cut
 from data_pipelines.text.framing import max_text_tokens
@@ -99,6 +100,8 @@ class Classify(Task):
     def warnings(cls, counts, names):
         labels = {name.partition("=")[2]: count for name, count in counts.items() if name.startswith("label=")}
         total = sum(labels.values())
+        if names and (found := no_label_warning(names)):
+            yield found
         rare = [name for name in names if labels.get(name, 0) < RARE * total / len(names)]
         if rare:
             shown = ", ".join(f"{name} ({labels.get(name, 0)})" for name in rare[:5])

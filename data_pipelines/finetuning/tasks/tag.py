@@ -5,13 +5,24 @@ Tags of words: named entities, chunks, parts of speech (Devlin et al., 2018, sec
 The first piece of a word carries its tag; the others have no weight.
 """
 
+import dataclasses
+
 import numpy as np
 
 from data_pipelines.corpora.conll import TaggedSentence, read_conll
 from data_pipelines.corpora.labelled import RawExample
 from data_pipelines.errors import UsageError
 from data_pipelines.features import Feature
-from data_pipelines.finetuning.tag_schemes import REFUSE, SPAN_TAG, Scheme, bad_tags, scheme_of, to_bio
+from data_pipelines.finetuning.tag_schemes import (
+    REFUSE,
+    SPAN_TAG,
+    Scheme,
+    bad_tags,
+    respelled,
+    scheme_of,
+    to_bio,
+    usual_spelling,
+)  # fmt: skip
 from data_pipelines.finetuning.task import Task, count_tokens
 from data_pipelines.pretraining.stages.windows import most_context, windows
 from data_pipelines.text.framing import max_text_tokens
@@ -59,8 +70,11 @@ class Tag(Task):
         columns = [None if c is None else int(c) for c in (self.settings.text_column, self.settings.label_column)]
         takes_spans = self.settings.tag_scheme != "none"
         sentences = [each.tags for each in read_conll(path, *columns)] if takes_spans else []
+        spelling = usual_spelling(tag for tags in sentences for tag in tags)
+        sentences = [respelled(tags, spelling) for tags in sentences]
         scheme = scheme_of(tags for tags in sentences if all(map(SPAN_TAG.fullmatch, tags)))
         for sentence in read_conll(path, *columns):
+            sentence = dataclasses.replace(sentence, tags=respelled(sentence.tags, spelling))
             problem = self._problem(sentence)
             bad = [] if problem or not takes_spans else list(bad_tags(sentence.tags, scheme))
             if bad and self.settings.bad_tags == REFUSE:

@@ -6,6 +6,9 @@ import numpy as np
 
 from data_pipelines.errors import CheckpointError
 
+LONGEST_HEADER = 200  # bytes of the first line
+LARGEST_WIDTH = 1 << 20
+
 
 def write(path: str, words: Sequence[str], vectors: np.ndarray) -> None:
     """Writes one of the two formats, told by the name."""
@@ -34,35 +37,88 @@ def write_binary(path: str, words: Sequence[str], vectors: np.ndarray) -> None:
 
 
 def read_text(path: str) -> tuple[list[str], np.ndarray]:
-    """Words and vectors of a text file. Raises a CheckpointError where a line has another width than the first one says."""
+    """Returns words and vectors of a text file.
+
+    Raises:
+        CheckpointError: a line is no UTF-8, or has another width than the first one says, or something that is no number.
+    """
     words, rows = [], []
-    with open(path, encoding="utf-8") as file:
-        count, width = map(int, next(file).split())
+    with open(path, "rb") as file:
+        count, width = _header(path, file.readline(LONGEST_HEADER))
         for number, line in enumerate(file, start=2):
-            word, *values = line.rstrip().rsplit(" ", width)  # a word may hold blanks
+            text = _decoded(line, f"{path}, line {number}").rstrip(" \t\r\n")
+            word, *values = text.rsplit(" ", width)  # a word may hold blanks
             if len(values) != width:
                 raise CheckpointError(f"{path}, line {number}: {len(values)} numbers, but its first line says {width}.")
+            try:
+                row = np.array(values, np.float32)
+            except ValueError as error:
+                raise CheckpointError(
+                    f"{path}, line {number}: expected {width} numbers behind a word ({error})."
+                ) from None
+            _check_finite(row, f"{path}, line {number}")
             words.append(word)
-            rows.append(values)
+            rows.append(row)
     _check_count(path, count, words)
-    return words, np.array(rows, np.float32)
+    return words, np.array(rows, np.float32).reshape(len(words), width)
 
 
 def read_binary(path: str) -> tuple[list[str], np.ndarray]:
-    """Words and vectors of a binary file. Raises a CheckpointError where it is cut off."""
+    """Returns words and vectors of a binary file.
+
+    Raises:
+        CheckpointError: it is cut off, or a word is empty or no UTF-8.
+    """
     with open(path, "rb") as file:
-        count, width = map(int, file.readline().split())
-        rest, place, words = file.read(), 0, []
-        vectors = np.zeros((count, width), np.float32)
-        for row in range(count):
-            blank = rest.find(b" ", place)
-            if blank < 0 or len(rest) < blank + 1 + 4 * width:
-                break
-            words.append(rest[place:blank].lstrip(b"\n").decode())  # some writers leave the line feed out
-            vectors[row] = np.frombuffer(rest, "<f4", width, blank + 1)
-            place = blank + 1 + 4 * width
+        count, width = _header(path, file.readline(LONGEST_HEADER))
+        rest = file.read()
+    if count > len(rest) // (4 * width + 1):
+        raise CheckpointError(
+            f"{path}: its first line says {count} words of {width} numbers, for which its {len(rest):,} bytes are too few. Copy the "
+            "file again."
+        )
+    place, words, vectors = 0, [], np.zeros((count, width), np.float32)
+    for row in range(count):
+        while rest[place : place + 1] in (b"\n", b"\r"):  # some writers leave them out
+            place += 1
+        blank = rest.find(b" ", place)
+        if blank == place and rest[place + 1 : place + 2] == b" ":  # the word is a blank
+            blank += 1
+        if blank < 0 or len(rest) < blank + 1 + 4 * width:
+            break
+        where = f"{path}, word {row + 1}"
+        if blank == place:
+            raise CheckpointError(f"{where}: it has no characters. Is the width {width} of the first line right?")
+        words.append(_decoded(rest[place:blank], where))
+        vectors[row] = np.frombuffer(rest, "<f4", width, blank + 1)
+        _check_finite(vectors[row], where)
+        place = blank + 1 + 4 * width
     _check_count(path, count, words)
     return words, vectors
+
+
+def _header(path: str, line: bytes) -> tuple[int, int]:
+    """The number of words and the width, which the first line says."""
+    parts = line.removeprefix(b"\xef\xbb\xbf").split()
+    numbers = [int(part) for part in parts if part.isdigit() and len(part) < 12]
+    if len(parts) != 2 or len(numbers) != 2 or not 0 < numbers[1] <= LARGEST_WIDTH:
+        raise CheckpointError(
+            f"{path}, line 1: expected the number of words and the width of their vectors, such as '400000 300'. Found: "
+            f"{line[:60].decode(errors='replace').rstrip()!r}. GloVe's files lack this line: put it before the others."
+        )
+    return numbers[0], numbers[1]
+
+
+def _decoded(word: bytes, where: str) -> str:
+    try:
+        return word.decode()
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{where}: not valid UTF-8 at byte {error.start + 1}: {word[:40]!r}.") from None
+
+
+def _check_finite(row: np.ndarray, where: str) -> None:
+    if not np.isfinite(row).all():
+        raise CheckpointError(f"{where}: numbers that are not finite.")
 
 
 def _check_count(path: str, count: int, words: list[str]) -> None:

@@ -5,7 +5,14 @@ import os
 from data_pipelines.corpora.tables import Columns, Row, read_table
 from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.class_weights import class_weights
-from data_pipelines.finetuning.row_checks import check_labels, check_texts, label_ids, label_names, shared_warning
+from data_pipelines.finetuning.row_checks import (
+    check_labels,
+    check_texts,
+    label_ids,
+    label_names,
+    no_label_warning,
+    shared_warning,
+)  # fmt: skip
 from xmodels.tasks.base.read import Data, Survey, print_left_out
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.tasks.classify.tables import TASK, labelled_source, recorded_source
@@ -105,6 +112,8 @@ class Reader(TextReader):
         else:
             source, labels, num_texts = self.source_of(path, tokenizer)
         check_labels(path, labels, source.num_examples, options.label_column)
+        if found := no_label_warning(labels):
+            print_status(f"Warning: {path}: {found}")
         warn_unknown(path, source, tokenizer)
         evaluation_sets = {}
         for name, other in self.evaluation_files():

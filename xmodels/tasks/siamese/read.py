@@ -9,7 +9,7 @@ import numpy as np
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.tables import BadRow, Columns, Row, read_table
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.finetuning.row_checks import check_labels, shared_warning
+from data_pipelines.finetuning.row_checks import check_labels, no_label_warning, shared_warning
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import pack_ids
 from data_pipelines.text.labels import sort_labels
@@ -183,6 +183,8 @@ class Reader(TextReader):
             return []
         labels = sort_labels(each.label for each in examples)
         check_labels(path, labels, len(examples), self.options.label_column)
+        if found := no_label_warning(labels):
+            print_status(f"Warning: {path}: {found}")
         return labels
 
     def _ids(self, path: str, tokenizer) -> list[Example]:

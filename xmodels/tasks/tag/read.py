@@ -10,7 +10,18 @@ from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.conll import TaggedSentence, read_conll
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning.row_checks import check_labels, shared_warning
-from data_pipelines.finetuning.tag_schemes import REFUSE, REPAIR, SPAN_TAG, bad_tags, refusal, scheme_of, to_bio
+from data_pipelines.finetuning.tag_schemes import (
+    OUTSIDE,
+    REFUSE,
+    REPAIR,
+    SPAN_TAG,
+    bad_tags,
+    refusal,
+    respelled,
+    scheme_of,
+    to_bio,
+    usual_spelling,
+)  # fmt: skip
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.labels import sort_tags
@@ -54,6 +65,10 @@ def read_sentences(
     found = list(read_conll(path, *columns))
     if not found:
         raise DataError(f"{path}: holds no sentences; expected a word a line, and a blank line behind each sentence.")
+    if spelling := usual_spelling(tag for sentence in found for tag in sentence.tags):
+        tag, usual = next((tag, usual) for tag, usual in sorted(spelling.items()) if usual != OUTSIDE)
+        print_status(f"{path}: tags of spans are spelled otherwise; {tag!r} and its like are read as {usual!r}.")
+        found = [dataclasses.replace(each, tags=respelled(each.tags, spelling)) for each in found]
     odd = [(tag, n) for s in found for tag, n in zip(s.tags, s.lines, strict=True) if not SPAN_TAG.fullmatch(tag)]
     if odd:
         check_odd(path, found, odd, on_bad_tags)
@@ -65,6 +80,9 @@ def read_sentences(
 def check_odd(path: str, sentences: list[TaggedSentence], odd: list[tuple[str, int]], on_bad_tags: str) -> None:
     """Says where a file of spans seems to hold tags that are none, since then all are taken as they stand; refuses it if told so."""
     count = sum(tag.startswith(("B-", "I-")) for sentence in sentences for tag in sentence.tags)
+    outside = sum(tag == OUTSIDE for sentence in sentences for tag in sentence.tags)
+    if count <= len(odd) and outside:
+        unread_scheme(path, odd, outside, on_bad_tags)
     if count <= len(odd):
         return  # parts of speech
     (tag, line), more = odd[0], f"{len(odd):,} such tag(s)"
@@ -73,6 +91,18 @@ def check_odd(path: str, sentences: list[TaggedSentence], odd: list[tuple[str, i
         raise DataError(f"{problem}; {more}. Correct them, or name another column with --label_column.")
     print_status(
         f"Warning: {problem}; {more}. All tags are therefore taken as they stand, and each word is a span of its own."
+    )
+
+
+def unread_scheme(path: str, odd: list[tuple[str, int]], outside: int, on_bad_tags: str) -> None:
+    """Says where tags name spans, as some words are outside of them, in a scheme that is not read; refuses it if told so."""
+    (tag, line), words = odd[0], f"{outside:,} word(s) are {OUTSIDE!r}"
+    problem = f"{path}, line {line}: {tag!r} is of no scheme of spans that is read, where {words}; expected B-… or I-…"
+    if on_bad_tags == REFUSE:
+        raise DataError(f"{problem}. Correct the tags, or name another column with --label_column.")
+    print_status(
+        f"Warning: {problem}. All tags are therefore taken as they stand: each word is a span of its own, with {OUTSIDE!r} too, so "
+        "scores of spans are the share of right words."
     )
 
 
