@@ -1,0 +1,174 @@
+"""Networks of allenai/bilm-tf (ELMo): a folder with a `*weights.hdf5` and a `*options.json`.
+
+The files hold no vocabulary, since the network reads characters, and no softmax.
+"""
+
+import glob
+import itertools
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import h5py
+import numpy as np
+
+from data_pipelines.errors import CheckpointError
+from data_pipelines.text.vocabulary import SPECIAL_TOKENS
+from xmodels.conversion.hdf5 import read_arrays
+from xmodels.conversion.vocabularies import TokenizerFiles
+from xmodels.models.checkpoint import Checkpoint
+from xmodels.models.elmo import NUM_CHARACTERS, Elmo, ElmoConfig
+from xmodels.models.folder import read_json, report_misfits
+
+MODEL = "elmo"
+TITLE = "bilm-tf's weights.hdf5 and options.json of ELMo"
+WIDTH = Elmo.reads["character_ids"].shape[1]
+DIRECTIONS = "ahead", "behind"  # RNN_0 and RNN_1
+# TensorFlow's order of the gates is input, candidate, forget, output; ours has the candidate third. The swap is its own inverse.
+ORDER = 0, 2, 1, 3
+UNLIMITED = 1e6  # in place of no clipping
+MIX = "elmo_W", "elmo_gamma"  # of a task, which some files hold
+
+
+def read(path: str, allow_pickle: bool = False) -> Checkpoint:
+    """Reads a folder, or names the file that is missing or damaged.
+
+    Raises:
+        CheckpointError: a file is missing, a value cannot be expressed, or a tensor is missing, unexpected or of another shape.
+    """
+    source = _only(path, "options.json")
+    config = _config(read_json(source), source)
+    file = _only(path, "weights.hdf5")
+    found = {name: value for name, value in read_arrays(file).items() if name.rpartition("/")[2] not in MIX}
+    wanted = {theirs: shape for _, theirs, shape in _rows(config)}
+    report_misfits(wanted, {name: value.shape for name, value in found.items()}, file)
+    files = {"vocab.txt": "".join(f"{token}\n" for token in SPECIAL_TOKENS).encode()}
+    settings = {"tokenizer": "word_characters", "do_lower_case": False, "segmenter": "none"}
+    values = _values(found, config)
+    return Checkpoint(MODEL, config, values, TokenizerFiles(files, settings, path), system=MODEL)
+
+
+def write(path: str, loaded: Checkpoint) -> None:
+    """Fills the existing folder `path`. The softmax of the pretraining has no place there."""
+    with open(os.path.join(path, "options.json"), "w", encoding="utf-8") as file:
+        json.dump(_options(loaded.config), file, indent=1)
+    with h5py.File(os.path.join(path, "weights.hdf5"), "w") as file:
+        for name, value in _tensors(loaded.values, loaded.config).items():
+            file.create_dataset(name, data=value)
+
+
+def _only(folder: str, ending: str) -> str:
+    found = sorted(glob.glob(os.path.join(glob.escape(folder), f"*{ending}")))
+    if len(found) != 1:
+        names = ", ".join(map(os.path.basename, found)) or "none"
+        raise CheckpointError(f"{folder}: expected one file *{ending}, found {names}.")
+    return found[0]
+
+
+def _config(stored: Mapping[str, Any], source: str) -> ElmoConfig:
+    """Our configuration from the options."""
+    try:
+        lstm, words = stored["lstm"], stored["char_cnn"]
+        widths, filters = zip(*words["filters"], strict=True)
+        numbers = {
+            "vocabulary_size": len(SPECIAL_TOKENS), "hidden_dim": 2 * lstm["projection_dim"], "num_layers": lstm["n_layers"],
+            "cell_dim": lstm["dim"], "character_dim": words["embedding"]["dim"], "filter_widths": list(widths),
+            "num_filters": list(filters), "num_highway": words.get("n_highway") or 0, "activation": words["activation"],
+            "cell_clip": lstm.get("cell_clip") or UNLIMITED, "output_clip": lstm.get("proj_clip") or UNLIMITED,
+            "has_skips": bool(lstm.get("use_skip_connections")), "dropout": stored.get("dropout", 0.1),
+        }  # fmt: skip
+        width = words.get("max_characters_per_token", WIDTH)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{source}: not the options of a bilm-tf network with characters ({error!r}).") from None
+    if width != WIDTH:
+        raise CheckpointError(f"{source}: `max_characters_per_token` must be {WIDTH}. Found: {width!r:.40}.")
+    return ElmoConfig.from_json(numbers, source)
+
+
+def _options(config: ElmoConfig) -> dict[str, Any]:
+    """The inverse of `_config`."""
+    clips = [None if clip == UNLIMITED else clip for clip in (config.cell_clip, config.output_clip)]
+    return {
+        "bidirectional": True,
+        "char_cnn": {
+            "activation": config.activation, "embedding": {"dim": config.character_dim}, "n_highway": config.num_highway or None,
+            "filters": [list(pair) for pair in zip(config.filter_widths, config.num_filters, strict=True)],
+            "max_characters_per_token": WIDTH, "n_characters": NUM_CHARACTERS,
+        },
+        "dropout": config.dropout,
+        "lstm": {
+            "cell_clip": clips[0], "dim": config.cell_dim, "n_layers": config.num_layers, "proj_clip": clips[1],
+            "projection_dim": config.output_dim, "use_skip_connections": config.has_skips,
+        },
+    }  # fmt: skip
+
+
+def _rows(config: ElmoConfig) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+    """Yields our name, without `backbone.`, their name and their shape, of every tensor of theirs."""
+    total, out, cell = sum(config.num_filters), config.output_dim, config.cell_dim
+    yield "words.embedding.embeddings", "char_embed", (NUM_CHARACTERS - 1, config.character_dim)
+    for i, (width, filters) in enumerate(zip(config.filter_widths, config.num_filters, strict=True)):
+        yield f"words.convolutions.{i}.kernel", f"CNN/W_cnn_{i}", (1, width, config.character_dim, filters)
+        yield f"words.convolutions.{i}.bias", f"CNN/b_cnn_{i}", (filters,)
+    for i, (ours, theirs) in itertools.product(
+        range(config.num_highway), (("gate", "carry"), ("transform", "transform"))
+    ):
+        yield f"words.highways.{i}.{ours}.kernel", f"CNN_high_{i}/W_{theirs}", (total, total)
+        yield f"words.highways.{i}.{ours}.bias", f"CNN_high_{i}/b_{theirs}", (total,)
+    yield "words.projection.kernel", "CNN_proj/W_proj", (total, out)
+    yield "words.projection.bias", "CNN_proj/b_proj", (out,)
+    for number, layer in itertools.product(range(2), range(config.num_layers)):
+        ours = f"{DIRECTIONS[number]}.recurrent_layers.{layer}"
+        theirs = f"RNN_{number}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+        yield f"{ours}.gates", f"{theirs}/W_0", (2 * out, 4 * cell)
+        yield f"{ours}.gates.bias", f"{theirs}/B", (4 * cell,)
+        yield f"{ours}.steps.cell.projection.kernel", f"{theirs}/W_P_0", (cell, out)
+
+
+def _reordered(gates: np.ndarray) -> np.ndarray:
+    parts = np.split(gates, 4, axis=-1)
+    return np.concatenate([parts[i] for i in ORDER], axis=-1)
+
+
+def _forget(config: ElmoConfig) -> np.ndarray:
+    """1 at the forget gate, which bilm-tf adds to the bias whenever it runs."""
+    return np.repeat(np.array([0, 1, 0, 0], np.float32), config.cell_dim)
+
+
+def _values(found: Mapping[str, np.ndarray], config: ElmoConfig) -> dict[str, np.ndarray]:
+    """Our values from their tensors."""
+    values = {}
+    for ours, theirs, _ in _rows(config):
+        value = found[theirs].astype(np.float32)
+        if theirs == "char_embed":
+            value = np.concatenate([np.zeros((1, config.character_dim), np.float32), value])  # no word
+        elif "/W_cnn_" in theirs:
+            value = value[0]
+        elif theirs.endswith("/B"):
+            value = _reordered(value) + _forget(config)
+        elif theirs.endswith("/W_0"):  # of the input, and behind it of the last output
+            inner, outer = np.split(_reordered(value), 2)
+            values[f"backbone.{ours}.kernel"] = inner
+            ours, value = ours.replace(".gates", ".steps.cell.recurrent.kernel"), outer
+        values[f"backbone.{ours}"] = value
+    return values
+
+
+def _tensors(values: Mapping[str, np.ndarray], config: ElmoConfig) -> dict[str, np.ndarray]:
+    """The inverse of `_values`."""
+    tensors = {}
+    for ours, theirs, _ in _rows(config):
+        name = f"backbone.{ours}"
+        if theirs == "char_embed":
+            tensors[theirs] = values[name][1:]
+        elif "/W_cnn_" in theirs:
+            tensors[theirs] = values[name][None]
+        elif theirs.endswith("/B"):
+            tensors[theirs] = _reordered(values[name] - _forget(config))
+        elif theirs.endswith("/W_0"):
+            outer = values[name.replace(".gates", ".steps.cell.recurrent.kernel")]
+            tensors[theirs] = _reordered(np.concatenate([values[f"{name}.kernel"], outer]))
+        else:
+            tensors[theirs] = values[name]
+    return tensors
