@@ -19,6 +19,6 @@ class Options(InputOptions):
     do_lower_case: bool | None = option(None, "Lower-case the text and strip accents; right for uncased models and for Chinese. Default: yes, except for byte_bpe and sentencepiece.")  # fmt: skip
     min_frequency: int | None = option(None, "Leave out entries that occur less often. Default: 2. Not for sentencepiece.", minimum=1)  # fmt: skip
     segmenter: str | None = option(None, "For --tokenizer=words: how text is split into words. none: at punctuation and blanks. jieba: by jieba. presegmented: at blanks only, as in WikiText. Default: jieba for Chinese, else none.", choices=CHOICES["segmenter"])  # fmt: skip
-    num_sentinels: int = option(0, "SentencePiece only: number of sentinel tokens <extra_id_0>, <extra_id_1>, … after the pieces, which --system=t5 writes for masked spans; 100 in T5. Above 0, the special tokens are T5's <pad>, </s>, <unk>.", minimum=0)  # fmt: skip
+    num_sentinels: int = option(0, "SentencePiece only: number of sentinel tokens <extra_id_0>, <extra_id_1>, … after the pieces, which --system=t5 writes for masked spans; 100 in T5. Above 0, the special tokens are T5's <pad>, </s>, <unk>.", minimum=0, maximum=100_000)  # fmt: skip
     output_file: str = option(REQUIRED, "Where to write the vocabulary: a file *.txt, *.json (BPE; the merges are written beside it) or *.model (SentencePiece); or a folder (a name without an ending), which also stores the settings.", section="Output")  # fmt: skip
     overwrite: bool = option(False, "Replace an existing output file.")

@@ -12,7 +12,7 @@ from data_pipelines.text.paired_pieces import SentencePiecePairTokenizer
 from data_pipelines.text.plain_units import CharacterTokenizer, WordTokenizer
 from data_pipelines.text.sentence_pieces import SentencePieceTokenizer
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
-from data_pipelines.text.tokenizer_settings import CHOICES, FILES, OPTIONS, OPTIONS_OF, PAIR, UNTRAINED
+from data_pipelines.text.tokenizer_settings import CHOICES, FILES, MOST_SENTINELS, OPTIONS, OPTIONS_OF, PAIR, UNTRAINED
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 
 KINDS = {
@@ -136,7 +136,7 @@ def checked(value, source: str) -> dict:
     if not isinstance(value, dict):
         raise DataError(f"{source}: expected a JSON object, found {type(value).__name__}.")
     kind = value.get("tokenizer")
-    if kind is not None and str(kind) not in KINDS:
+    if kind is not None and (not isinstance(kind, str) or kind not in KINDS):
         raise DataError(f'{source}: "tokenizer": {kind!r} is unknown. Known: {", ".join(KINDS)}.')
     types = {"do_lower_case": bool, **{name: OPTIONS[name] for name in OPTIONS_OF.get(kind, ())}}
     found = {name: value[name] for name in types if value.get(name) is not None}
@@ -145,7 +145,8 @@ def checked(value, source: str) -> dict:
             raise DataError(f"{source}: `{name}` must be of type {wanted.__name__}. Found: {found[name]!r}.")
         if name in found and found[name] not in CHOICES.get(name, (found[name],)):
             raise DataError(f"{source}: `{name}` must be one of {', '.join(CHOICES[name])}. Found: {found[name]!r}.")
-        if wanted is int and not (name == "max_word_characters") <= found.get(name, 1) < 1 << 31:
+        most = MOST_SENTINELS if name == "num_sentinels" else (1 << 31) - 1
+        if wanted is int and not (name == "max_word_characters") <= found.get(name, 1) <= most:
             raise DataError(f"{source}: `{name}` is too small or too large. Found: {found[name]!r:.40}.")
     if wrong := recognized_tokens.problem(found.get("added_tokens", [])):
         raise DataError(f"{source}: `added_tokens`, {wrong}")

@@ -3,6 +3,7 @@
 `kinds` holds the classes of the same names.
 """
 
+MOST_SENTINELS = 100_000  # T5 has 100
 FILES = ("vocab.txt", "vocab.json", "spiece.model")  # what a vocabulary folder holds one of
 PAIR = "source.spm", "target.spm"  # beside a vocab.json
 ASSETS = (*FILES, "merges.txt", *PAIR)  # all names that `Tokenizer.files` uses

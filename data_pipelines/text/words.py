@@ -129,7 +129,22 @@ def callable_segmenter(name: str) -> Callable[[str], Iterable[str]]:
         ) from None
     if not callable(found):
         raise UsageError(f"--segmenter={name}: is a {type(found).__name__}, not a function.")
-    return found
+
+    def words_of(text: str) -> list[str]:
+        try:
+            words = list(found(text))
+        except Exception as error:
+            raise UsageError(
+                f"--segmenter={name}: {type(error).__name__} at the text {text[:40]!r} ({str(error):.200})."
+            ) from error
+        if not all(isinstance(word, str) for word in words):
+            raise UsageError(
+                f"--segmenter={name}: gave {words!r:.60}, expected the words of {text[:40]!r}, which are texts."
+            )
+        return words
+
+    words_of("")  # so that a function of another purpose, such as os.system, gets no text of the corpus
+    return words_of
 
 
 def segmenter(name: str, lexicon: str = "") -> Segment | None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import pickle
+import pickletools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -45,7 +46,10 @@ def unpickle(path: str, classes: Sequence[type] = ()) -> Any:
     try:
         with torch.serialization.safe_globals(list(classes)) if classes else contextlib.nullcontext():
             return _arrays(torch.load(path, map_location="cpu", weights_only=True), torch)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
+    except (
+        pickle.UnpicklingError, RuntimeError, EOFError, OSError, TypeError, ValueError, LookupError, AttributeError, OverflowError,
+        MemoryError, RecursionError,
+    ) as error:  # fmt: skip
         raise CheckpointError(f"{path}: not a readable PyTorch file of weights ({error}).") from None
 
 
@@ -60,13 +64,44 @@ OF_ARRAYS = {
 }
 
 
+def _empty_array(*arguments) -> np.ndarray:
+    """What numpy's pickles begin with, whatever size they name: numbers and shape follow with the state, which must agree."""
+    return np.ndarray((0,), "u1")
+
+
+def _latin1(text: str, encoding: str = "latin1") -> bytes:
+    """How protocol 2 writes the bytes of an array."""
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"it encodes by {encoding:.40}, which arrays do not need")
+    return text.encode("latin1")
+
+
+STAND_INS = {
+    "_reconstruct": _empty_array,
+    "ndarray": None,
+    "encode": _latin1,
+}  # instead of functions that a pickle could misuse
+
+
 class _ArrayUnpickler(pickle.Unpickler):
     """Makes arrays of numpy, dictionaries and plain values; all else is an error."""
 
     def find_class(self, module, name):
         if (module, name) not in OF_ARRAYS:
             raise pickle.UnpicklingError(f"it names {module}.{name}, which is no array")
-        return super().find_class(module, name)
+        return STAND_INS[name] if name in STAND_INS else super().find_class(module, name)
+
+
+def _check_sizes(path: str) -> None:
+    """Goes through the instructions of a pickle without doing them.
+
+    Raises:
+        ValueError: one names more bytes than the file has, or a place to remember things that nothing before it needs.
+    """
+    with open(path, "rb") as file:
+        for number, (instruction, argument, _) in enumerate(pickletools.genops(file)):
+            if "PUT" in instruction.name and argument > number:
+                raise ValueError(f"it remembers a value at the place {argument:,}, after {number:,} instructions")
 
 
 def unpickle_arrays(path: str) -> dict[str, Any]:
@@ -76,6 +111,7 @@ def unpickle_arrays(path: str) -> dict[str, Any]:
         CheckpointError: the file holds anything else.
     """
     try:
+        _check_sizes(path)
         with open(path, "rb") as file:
             found = _ArrayUnpickler(file, encoding="latin1").load()
     except (
@@ -88,17 +124,24 @@ def unpickle_arrays(path: str) -> dict[str, Any]:
         ImportError,
         KeyError,
         IndexError,
+        OverflowError,
+        MemoryError,
+        RecursionError,
     ) as error:
         raise CheckpointError(f"{path}: not a readable pickle of arrays ({error}).") from None
     if not isinstance(found, dict):
         raise CheckpointError(f"{path}: holds a {type(found).__name__}, expected a dictionary of arrays.")
     for name, value in found.items():
-        if isinstance(value, np.ndarray) and value.dtype.hasobject:
-            raise CheckpointError(f"{path}: {name} holds objects, not numbers.")
+        if isinstance(value, np.ndarray) and (value.dtype.hasobject or not value.dtype.itemsize):
+            raise CheckpointError(f"{path}: {name} holds {value.dtype}, not numbers.")
     return found
 
 
 def _arrays(value: Any, torch) -> Any:
     if isinstance(value, torch.Tensor):
+        if value.numel() * value.element_size() > value.untyped_storage().nbytes():
+            raise ValueError(
+                f"a tensor of {list(value.shape)} repeats the {value.untyped_storage().nbytes():,} bytes that are stored"
+            )
         return (value.float() if value.is_floating_point() else value).numpy()
     return {name: _arrays(inner, torch) for name, inner in value.items()} if isinstance(value, dict) else value

@@ -196,7 +196,8 @@ def read_tokenizer(path: str) -> Tokenizer:
     if os.path.isfile(source) and folder.read_json(source).get("tokenizer") == NoTokenizer.kind:
         return NoTokenizer()
     values = {"max_word_characters": MAX_WORD_CHARACTERS, **folder.read_json(source)}  # converted models lack it
-    if values.get("tokenizer") in set(kinds.KINDS) - {"wordpiece"}:
+    kind = values.get("tokenizer")
+    if isinstance(kind, str) and kind in set(kinds.KINDS) - {"wordpiece"}:
         try:
             return kinds.read_tokenizer(path)
         except DataError as error:

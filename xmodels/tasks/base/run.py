@@ -1,6 +1,7 @@
 """Reads and writes the folder of a fine-tuned run: task.json, which describes the task, and backbone/, a model folder."""
 
 import dataclasses
+import inspect
 import os
 from types import ModuleType
 from typing import Annotated, Any
@@ -199,8 +200,18 @@ class Run:
 
     def make_task(self, **options) -> Task:
         """Returns the task with the labels of task.json, without weights."""
-        given = {"reading": self.reading} if self.reading else {}
-        return task_class(self.description.task)(self.backbone.config, self.description.labels, **given, **options)
+        given, wanted = {"reading": self.reading} if self.reading else {}, task_class(self.description.task)
+        learnt = {name.split(".")[1] for name in self.heads}
+        others = sorted(name for name in learnt if task_class(name) is not None)
+        if others and self.description.task not in others:
+            raise CheckpointError(
+                f"{self.path}: {TASK_FILE} says --task={self.description.task}, but the weights are of --task={others[0]}."
+            )
+        if given and not any("reading" in inspect.signature(each.__init__).parameters for each in wanted.__mro__):
+            raise CheckpointError(
+                f"{self.path}: {TASK_FILE} says --task={self.description.task}, which reads no texts, but the network does."
+            )
+        return wanted(self.backbone.config, self.description.labels, **given, **options)
 
     def assign(self, task: Task) -> None:
         """Assigns the weights of a built task. Raises a CheckpointError if they do not fit."""
