@@ -600,9 +600,9 @@ def test_dialogues_and_text_alternate_in_one_run_that_resumes(marked, capsys):
 def test_dialogues_beside_text_train_roles_and_segments_with_one_head():
     records = Records(32, units=("word_start",), labelled={"dialogue": Pairs((), 32, ("word_start",))})
     recipe = ernie.recipe(types_of_vocabulary(), records, config=SMALL, options=ernie.Options(stages=(1.0, 1.0, 0.0)))
-    first, second = (recipe.tasks[name].objective() for name in ("text", "dialogue"))
+    first, second = (recipe.curriculum.tasks[name].objective() for name in ("text", "dialogue"))
     assert first.parts[0] is second.parts[0] and [part.label for part in second.parts] == ["masked_lm", "dialogue"]
-    assert recipe.usual_schedule == "joint" and recipe.usual_tasks == ("text", "dialogue")
+    assert recipe.curriculum.schedule == "joint" and recipe.curriculum.usual == ("text", "dialogue")
 
 
 @pytest.mark.parametrize(

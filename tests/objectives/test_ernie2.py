@@ -296,7 +296,7 @@ def test_the_rate_peaks_at_the_step_of_the_paper():
 @pytest.mark.parametrize(("rows", "fitting", "first"), [(3, 3, "reordering"), (1, 1, "capitals"), (4, 4, "distance")])
 def test_a_table_without_a_row_for_a_task_is_refused_before_the_run(rows, fitting, first):
     config = ErnieConfig(vocabulary_size=200, **SMALL, num_segments=4, num_tasks=rows)
-    tasks = list(ernie2.recipe(open_stand_in(), Records(), config=config).tasks.values())
+    tasks = list(ernie2.recipe(open_stand_in(), Records(), config=config).curriculum.tasks.values())
     for task in tasks[:fitting]:
         task.objective()
     with pytest.raises(
@@ -304,7 +304,7 @@ def test_a_table_without_a_row_for_a_task_is_refused_before_the_run(rows, fittin
     ):
         tasks[fitting].objective()
     without = ErnieConfig(vocabulary_size=200, **SMALL, num_segments=4, num_tasks=None)
-    for task in ernie2.recipe(open_stand_in(), Records(), config=without).tasks.values():
+    for task in ernie2.recipe(open_stand_in(), Records(), config=without).curriculum.tasks.values():
         task.objective()
 
 
@@ -628,7 +628,7 @@ def test_capitals_need_records_in_lower_case(corpus, tmp_path):
     given = {"data_dir": str(tmp_path / "cased"), "task_schedule": "capitals:2"}
     with pytest.raises(UsageError, match="no task 'capitals' is there for these records"):
         pretrain(options(corpus, tmp_path / "run", **given))
-    assert "capitals" not in ernie2.recipe(open_stand_in(), Records(capitals=False)).usual_tasks
+    assert "capitals" not in ernie2.recipe(open_stand_in(), Records(capitals=False)).curriculum.usual
 
 
 def test_records_of_paragraphs_hold_what_the_manifest_says(corpus):
@@ -643,6 +643,6 @@ def test_records_of_paragraphs_hold_what_the_manifest_says(corpus):
 def test_a_run_of_another_system_goes_on_by_its_flags_of_before():
     """Its flags.txt says --task_schedule=continual, which was the default of all systems."""
     flags = dict.fromkeys((*task_streams.FLAGS, *task_streams.LONGER)) | {"system": "bert"}
-    task_streams.check_flags(SimpleNamespace(**flags, task_schedule="continual"), SimpleNamespace(tasks={}))
+    task_streams.check_flags(SimpleNamespace(**flags, task_schedule="continual"), SimpleNamespace(curriculum=None))
     with pytest.raises(UsageError, match="--task_schedule: --system=bert has no tasks"):
-        task_streams.check_flags(SimpleNamespace(**flags, task_schedule="joint"), SimpleNamespace(tasks={}))
+        task_streams.check_flags(SimpleNamespace(**flags, task_schedule="joint"), SimpleNamespace(curriculum=None))

@@ -23,7 +23,8 @@ from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
 from xmodels.systems import bert
 from xmodels.training import small
-from xmodels.training.recipe import Pairs, PretrainingTask, Recipe, Records
+from xmodels.training.curriculum import Curriculum, PretrainingTask
+from xmodels.training.recipe import Pairs, Recipe, Records
 
 MODEL, NEEDS_WORDS = Ernie, False
 SMALL = small.MASKED
@@ -139,9 +140,7 @@ def recipe(
         optimizer="adamw",
         packings=("segment_pair", "sentence_pair", "dialogue"),
         note="" if records.static else f"Masked in stages: {summary}; in evaluations {[*chosen][-1]}.",
-        tasks=tasks,
-        usual_tasks=tuple(tasks),
-        usual_schedule="joint",
+        curriculum=Curriculum(tasks, tuple(tasks), "joint") if tasks else None,
     )
 
 

@@ -34,7 +34,8 @@ from xmodels.objectives.sentence_distance import SentenceDistance
 from xmodels.objectives.sentence_reordering import SentenceReordering
 from xmodels.systems import bert, ernie
 from xmodels.training import small
-from xmodels.training.recipe import PretrainingTask, Recipe, Records
+from xmodels.training.curriculum import Curriculum, PretrainingTask
+from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Ernie, False
 SMALL = small.CONTINUAL
@@ -103,9 +104,9 @@ def recipe(
         weight_decay=0.01,
         adam_beta2=0.98,
         packings=("paragraph",),
-        tasks=tasks,
-        usual_tasks=tuple(usual),
-        missing_tasks={name: wanted for name, wanted in WANTED.items() if name not in tasks},
+        curriculum=Curriculum(
+            tasks, tuple(usual), missing={name: wanted for name, wanted in WANTED.items() if name not in tasks}
+        ),
     )
 
 

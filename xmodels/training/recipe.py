@@ -9,6 +9,7 @@ import numpy as np
 from data_pipelines.ops.compose import Op
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
+from xmodels.training.curriculum import Curriculum
 from xmodels.training.optimizers.optimization import Optimization
 
 SMALLEST_LAMB_BATCH = 384  # of the published trainings by LAMB: the second phase of BERT-wwm-ext (Cui et al., 2019)
@@ -64,21 +65,6 @@ class Records:
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainingTask:
-    """One of several tasks of a recipe, each with batches of its own.
-
-    Attributes:
-        objective: makes the objective; called inside the scope of the strategy.
-        frame: the op that turns clean records into framed batches.
-        labelled: whether it learns from the labelled records of its name, and not from the text.
-    """
-
-    objective: Callable[[], Objective]
-    frame: Op
-    labelled: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
 class Recipe(Optimization):
     """How a published system is trained; the numbers of its optimizer and schedule are those of `Optimization`.
 
@@ -94,11 +80,8 @@ class Recipe(Optimization):
         length_schedule: phases of shorter rows, as `--length_schedule` takes them; None for rows of one length.
         origin: whose the numbers are: "published", the paper's, or "small", those of `training.small`.
         note: what the plan of a run says beside the numbers.
-        tasks: {name: what is learnt}, of systems that learn several tasks in batches of their own, by a schedule. `objective` and
-            `frame` are those of the first one then.
-        usual_tasks: the names of those that a run learns that names none, in the order in which they join.
-        usual_schedule: the value of --task_schedule of a run that names none.
-        missing_tasks: tasks of the system that these records do not give -> what they want.
+        curriculum: the tasks of a system that learns several in batches of their own; `objective` and `frame` are those of the
+            first one then. None for one objective.
     """
 
     backbone: Callable[[], Backbone]
@@ -111,10 +94,7 @@ class Recipe(Optimization):
     length_schedule: str | None = None
     origin: str = "published"
     note: str = ""
-    tasks: Mapping[str, PretrainingTask] = dataclasses.field(default_factory=dict)
-    usual_tasks: tuple[str, ...] = ()
-    usual_schedule: str = "continual"
-    missing_tasks: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    curriculum: Curriculum | None = None
 
     def override(self, **values: Any) -> "Recipe":
         """The recipe with other numbers; None keeps the paper's.

@@ -144,7 +144,7 @@ def plateau_warning(
     """Returns what tells from the means of a step that nothing has been learnt, and why."""
     recipe, config, system = planned.recipe, planned.learner.backbone.config, planned.system
     small, shorter = network.small_numbers_for(system, config), None
-    if small and not recipe.length_schedule and not recipe.tasks:
+    if small and not recipe.length_schedule and not recipe.curriculum:
         text = small.length_schedule(planned.records.sequence_length)
         shorter = length_schedule.possible(
             text, planned.options, recipe.num_steps, planned.records, system.MODEL.carries_memory

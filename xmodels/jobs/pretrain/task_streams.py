@@ -27,12 +27,12 @@ def check_flags(options, recipe: Recipe) -> None:
     given = [name for name in FLAGS if getattr(options, name)]
     # flags.txt of older runs says --task_schedule=continual for every system.
     given += ["task_schedule"] * (options.task_schedule not in (None, "continual"))
-    if not recipe.tasks and given:
+    if not recipe.curriculum and given:
         raise UsageError(
             f"--{given[0]}: --system={options.system} has no tasks to choose from. It is there for ernie2, and for ernie with "
             "--task_data=dialogue:FOLDER."
         )
-    for name in LONGER if recipe.tasks else ():
+    for name in LONGER if recipe.curriculum else ():
         if getattr(options, name) not in (None, False, "none"):
             raise UsageError(
                 f"--{name}: rows of --system={options.system} differ from task to task, so it does not know this yet. Leave it out."
@@ -135,16 +135,15 @@ def scheduled(
         UsageError: the flags contradict each other, or the run that --model_dir holds.
     """
     check_flags(options, recipe)
-    if not recipe.tasks:
+    curriculum = recipe.curriculum
+    if curriculum is None:
         return recipe, None
-    sizes = {name: pairs.get(name, source).num_examples for name in recipe.usual_tasks}
+    sizes = {name: pairs.get(name, source).num_examples for name in curriculum.usual}
     schedule = make_schedule(
-        options.task_schedule or recipe.usual_schedule, options.task_steps, options.num_train_steps, recipe.tasks,
-        recipe.usual_tasks, recipe.num_steps, options.seed, recipe.missing_tasks,
-        sizes if recipe.usual_schedule == "joint" else None,
+        options.task_schedule or curriculum.schedule, options.task_steps, options.num_train_steps, curriculum.tasks,
+        curriculum.usual, recipe.num_steps, options.seed, curriculum.missing,
+        sizes if curriculum.schedule == "joint" else None,
     )  # fmt: skip
-    if "capitals" in recipe.usual_tasks and "capitals" not in recipe.tasks:
-        raise UsageError(f"--system={options.system}: capitals need records in lower case.")
     before = _stored(options.model_dir)
     _check_resumed(options, before, schedule, pairs)
     warmup = before.get("num_warmup_steps") if options.num_warmup_steps is None else options.num_warmup_steps
@@ -190,11 +189,11 @@ def streams(
     """The streams of a learner, in the order in which the tasks join. Call it inside of the scope of the strategy."""
     found = {}
     for name in schedule.tasks:
-        task = recipe.tasks[name]
+        task = recipe.curriculum.tasks[name]
         objective, own = task.objective(), pairs[name] if task.labelled else source
         if not task.labelled or are_dialogues(own):
             pretraining_records.check_features(options, own, objective, recipe.packings)
-        seed = seed_of(options.seed, list(recipe.tasks).index(name))
+        seed = seed_of(options.seed, list(recipe.curriculum.tasks).index(name))
         batches = Batches(
             own, compose(task.frame, objective.transform()), recipe.batch_size, seed, objective.batch_features(backbone),
             None, schedule.totals[name],
