@@ -11,6 +11,7 @@ import keras
 import numpy as np
 
 from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.text.vocabulary import EOS, SEP
 from xmodels.conversion import (
     fairseq,
     find,
@@ -169,7 +170,12 @@ def lost_ids(loaded: Checkpoint, target: str) -> str:
         return ""
     roles = loaded.tokenizer.open().vocabulary.roles
     wanted = {key: roles.get(role) for key, role in hugging_face.SPECIAL_IDS.items()}
-    return ", ".join(f"`{key}` {value}" for key, value in loaded.special_ids.items() if wanted[key] != value)
+    given = dict(loaded.special_ids)
+    if (start := loaded.decoder_ids.get(hugging_face.DECODER_START)) is not None:
+        role = formats.table_of(loaded.model).hugging_face.decoder_start
+        given[hugging_face.DECODER_START] = start
+        wanted[hugging_face.DECODER_START] = roles.get(role, roles.get(SEP) if role == EOS else None)
+    return ", ".join(f"`{key}` {value}" for key, value in given.items() if wanted[key] != value)
 
 
 def verify(source: str, target: str, allow_pickle: bool = False) -> dict[str, float]:

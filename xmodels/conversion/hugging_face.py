@@ -18,6 +18,8 @@ from xmodels.models.folder import CONFIG, read_json, read_weights, report_misfit
 
 WEIGHTS, INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 GENERATION = "generation_config.json"
+DECODER_START = "decoder_start_token_id"
+DECODER_IDS = (DECODER_START, "forced_bos_token_id", "forced_eos_token_id")
 SPECIAL_IDS = {"bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD}
 
 
@@ -34,6 +36,8 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
     config = configurations.config_from(form, stored, table.config, source)
     special_ids, warnings = _special_ids(stored, config.vocabulary_size, source)
     generation = os.path.join(path, GENERATION)
+    generation = read_json(generation) if os.path.lexists(generation) else None
+    decoder_ids = _decoder_ids(path, stored, generation, config.vocabulary_size) if form.decoder_start else {}
     found, source = _tensors(path, allow_pickle)
     found = _present_names(found, form, source)
     config = form.refined(config, found)
@@ -53,7 +57,7 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
     heads.check_tags(loaded, config_file)
     doubts = [f"{config_file}: {doubt}" for doubt in form.doubts(stored)]
     return dataclasses.replace(
-        loaded, special_ids=special_ids, generation=read_json(generation) if os.path.lexists(generation) else None,
+        loaded, special_ids=special_ids, generation=generation, decoder_ids=decoder_ids,
         warnings=(*loaded.warnings, *warnings, *heads.notes(task, stored, config_file), *doubts), form=form,
     )  # fmt: skip
 
@@ -67,6 +71,30 @@ def _special_ids(stored: dict, vocabulary_size: int, source: str) -> tuple[dict[
         for key, value in named.items()
         if key not in known
     ]
+
+
+def _decoder_ids(path: str, stored: dict, generation: dict | None, vocabulary_size: int) -> dict[str, int | None]:
+    """The ids with which a decoder begins and ends its texts, of generation_config.json, or, where there is none, of config.json.
+
+    Raises:
+        CheckpointError: one is the id of no token.
+    """
+    said, source = (stored, CONFIG) if generation is None else (generation, GENERATION)
+    if said.get(DECODER_START) is None and stored.get(DECODER_START) is not None:
+        said, source = stored, CONFIG
+    if said.get(DECODER_START) is None:
+        return {}
+    found = {key: said.get(key) for key in DECODER_IDS}
+    if (
+        found["forced_bos_token_id"] is None and stored.get("force_bos_token_to_be_generated") is True
+    ):  # as folders of 2020 say it
+        found["forced_bos_token_id"] = stored.get("bos_token_id", 0)
+    for key, value in found.items():
+        if value is not None and (type(value) is not int or not 0 <= value < vocabulary_size):
+            raise CheckpointError(
+                f"{os.path.join(path, source)}: `{key}` {value!r:.40} is the id of no token of the vocabulary of {vocabulary_size}."
+            )
+    return found
 
 
 def write(path: str, loaded: Checkpoint) -> None:
@@ -97,6 +125,7 @@ def _written_ids(loaded: Checkpoint, form: formats.HuggingFace) -> dict[str, int
         found["decoder_start_token_id"] = roles[form.decoder_start]
     if loaded.form is None:  # what others have written says itself what it forces
         found |= {key: roles[role] for key, role in form.forced.items() if role in roles}
+    found |= {key: value for key, value in loaded.decoder_ids.items() if value is not None}
     return ({} if form.continues else {"pad_token_id": 0}) | found | dict(loaded.special_ids)
 
 

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from data_pipelines.errors import CheckpointError
 from data_pipelines.text.vocabulary import EOS, PAD, SEP, Vocabulary
 from xmodels.interfaces.reading import BERT_NUMBERS
 from xmodels.objectives.base import Objective
@@ -22,6 +23,7 @@ class Writing:
         end: roles of the token that ends a text; the first one that the vocabulary has is used.
         opening: the role of the token with which sources and targets begin; None for none.
         opens_targets: whether targets begin with it too.
+        first: the token with which targets begin instead, where a folder forces another one.
         hidden: the role of the mask token, for networks that predict the next token at a mask; None for others.
         one_row: whether source and target share the positions of the network.
         ranked: whether beam search is `decoding.ranked_beam` instead of `decoding.beam`.
@@ -36,6 +38,7 @@ class Writing:
     end: tuple[str, ...] = (EOS, SEP)
     opening: str | None = None
     opens_targets: bool = True
+    first: str | None = None
     hidden: str | None = None
     one_row: bool = False
     ranked: bool = False
@@ -60,6 +63,32 @@ class Writing:
     def opening_ids(self, vocabulary: Vocabulary, of_target: bool = False) -> list[int]:
         """Returns the ids before a source, or a target: one or none."""
         return [vocabulary[self.opening]] if self.opening and (self.opens_targets or not of_target) else []
+
+    def first_id(self, vocabulary: Vocabulary) -> int | None:
+        """Returns the id of the token with which each generated text begins; None for any."""
+        if self.first is not None:
+            return vocabulary.ids[self.first]
+        return next(iter(self.opening_ids(vocabulary, of_target=True)), None)
+
+    def as_told(self, decoder_ids: Mapping[str, int | None], vocabulary: Vocabulary) -> "Writing":
+        """Returns how a folder of Hugging Face generates text, given its `Checkpoint.decoder_ids`.
+
+        Raises:
+            CheckpointError: one is the id of no token.
+        """
+        if not decoder_ids:
+            return self
+        for key, value in decoder_ids.items():
+            if value is not None and value >= len(vocabulary):
+                raise CheckpointError(f"{vocabulary.source}: `{key}` {value} is a row without a token.")
+        start, first, end = (
+            decoder_ids[key] for key in ("decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id")
+        )
+        tokens = vocabulary.tokens
+        return dataclasses.replace(
+            self, start=self.start if start is None else tokens[start], opens_targets=first is not None,
+            first=None if first is None else tokens[first], forces_end=end is not None,
+        )  # fmt: skip
 
     def framed(self, ids: Sequence[int], vocabulary: Vocabulary, longest: int, of_target: bool = False) -> list[int]:
         """Returns the ids of a source, or a target, with the tokens around it, truncated to `longest` ids."""

@@ -24,6 +24,8 @@ class Checkpoint:
         system: the file in `xmodels/systems`; None where the checkpoint names none.
         special_ids: the ids that a config.json of Hugging Face gives to tokens, such as `eos_token_id`.
         generation: what its generation_config.json says; None where there is none.
+        decoder_ids: how a folder of Hugging Face begins and ends what its decoder writes: `decoder_start_token_id`,
+            `forced_bos_token_id` and `forced_eos_token_id`, None for those that it does not force; empty where it does not say it.
         form: the `Format` in which it was read; None for ours.
         pooling: what the head of a task reads; None for what the paper of the system reads.
         settings: of the task, as the run that has learnt it keeps them.
@@ -39,6 +41,7 @@ class Checkpoint:
     system: str | None = None
     special_ids: Mapping[str, int] = dataclasses.field(default_factory=dict)
     generation: Mapping[str, Any] | None = None
+    decoder_ids: Mapping[str, int | None] = dataclasses.field(default_factory=dict)
     form: Any = None
     pooling: str | None = None
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)

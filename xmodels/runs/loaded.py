@@ -168,6 +168,8 @@ def _load_foreign(source: str, change) -> Loaded:
         )
     tokenizer = checkpoint.tokenizer.open()
     check_vocabulary(source, tokenizer, checkpoint.config)
+    if found.writing and checkpoint.decoder_ids:
+        found = dataclasses.replace(found, writing=found.writing.as_told(checkpoint.decoder_ids, tokenizer.vocabulary))
     backbone = found.network(change(found, checkpoint.config)).initialize()
     folder.assign("backbone", backbone, checkpoint.values, source)
     return Loaded(**vars(found), backbone=backbone, heads=_heads(checkpoint.values), tokenizer=tokenizer)

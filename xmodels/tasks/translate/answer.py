@@ -128,7 +128,7 @@ class Seq2SeqGenerator(Generator):
         token_ids, lengths, limits = (ops.cast(each, "int32") for each in (token_ids, lengths, limits))
         decoding = dataclasses.replace(
             decoding.forbidding(self.forbidden), ranked=self.writing.ranked, forces_end=self.writing.forces_end,
-            first_id=next(iter(self.writing.opening_ids(self.tokenizer.vocabulary, of_target=True)), None),
+            first_id=self.writing.first_id(self.tokenizer.vocabulary),
         )  # fmt: skip
         place = ops.arange(ops.shape(token_ids)[1], dtype="int32")
         features = {"token_ids": token_ids, "padding_mask": place < ops.expand_dims(lengths, 1)}
