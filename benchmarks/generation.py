@@ -55,7 +55,7 @@ def make_run(system: str, size: str, folder: str, texts: str) -> None:
 
 def ours(system: str, folder: str, texts: list[str], beams: int, jit_compile: bool) -> dict:
     from xmodels.decoding.options import Decoding
-    from xmodels.tasks.base.generation import load_generator
+    from xmodels.runs.fine_tuned import load_generator
 
     begun = time.perf_counter()
     generator = load_generator(folder)

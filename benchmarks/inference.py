@@ -51,7 +51,7 @@ def make_run(size: str, folder: str, texts: str, vocab_size: int = 8000) -> None
     from xmodels.export import exporter
     from xmodels.models.bert import SIZES, Bert, BertConfig
     from xmodels.models.folder import write_model
-    from xmodels.tasks.base.run import write_task
+    from xmodels.runs.fine_tuned import write_task
     from xmodels.tasks.classify.task import Classify
 
     keras.utils.set_random_seed(0)
@@ -71,8 +71,8 @@ def ours(run: str, texts: list[str], ids: bool) -> dict:
     import numpy as np
 
     from xmodels.jobs.predict import run as job
+    from xmodels.runs.fine_tuned import load_predictor
     from xmodels.tasks.base.answer import Question
-    from xmodels.tasks.base.answer import load as load_predictor
 
     begun = time.perf_counter()
     predictor = load_predictor(run)
@@ -226,7 +226,7 @@ def export_onnx(run: str) -> None:
     from keras import ops
 
     from xmodels.layers.activations import ACTIVATIONS
-    from xmodels.tasks.base.answer import load as load_predictor
+    from xmodels.runs.fine_tuned import load_predictor
 
     ACTIVATIONS["gelu"] = lambda x: 0.5 * x * (1 + ops.erf(x / 2**0.5))  # the format knows no complement of erf
     predictor, batch = load_predictor(run), full_batch()

@@ -137,7 +137,7 @@ def arm(options, files, name: str, checkpoint: str) -> list[str]:
 
 def exits_of(folder: str, rows: list[Row]):
     """What all classifiers of a FastBERT say of the test rows."""
-    from xmodels.tasks.base.answer import load
+    from xmodels.runs.fine_tuned import load_predictor as load
     from xmodels.tasks.fast_classify.exits import Exits
 
     path = os.path.join(folder, "exits.npy")
@@ -149,7 +149,7 @@ def exits_of(folder: str, rows: list[Row]):
 
 def times(options, fast: str, plain: dict[int, str], rows: list[Row]) -> dict[str, dict[str, float]]:
     """{what: {batch: milliseconds a text}} of the first seed's networks, in turns."""
-    from xmodels.tasks.base.answer import load
+    from xmodels.runs.fine_tuned import load_predictor as load
 
     path = os.path.join(options.folder, "times.json")
     if os.path.isfile(path):

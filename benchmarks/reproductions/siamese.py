@@ -136,7 +136,7 @@ def folder_of(options, name: str, rate: str, seed: int) -> str:
 
 def clock(options, folders: dict[str, str], texts: list[str]) -> dict[str, float]:
     """Milliseconds of a query with 100 candidates: of the cross-encoder, and of the Siamese network whose candidates are vectors."""
-    from xmodels.tasks.base.answer import load
+    from xmodels.runs.fine_tuned import load_predictor as load
 
     path = os.path.join(options.folder, "times.json")
     if os.path.isfile(path):

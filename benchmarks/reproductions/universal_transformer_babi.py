@@ -29,9 +29,9 @@ from data_pipelines.corpora.babi import StoryQuestion
 from data_pipelines.corpora.tables import Row
 from data_pipelines.finetuning.linear import bag_of_words, majority
 from xmodels.models.folder import model_class
+from xmodels.runs.fine_tuned import write_task
 from xmodels.runs.folder import write_backbone
 from xmodels.tasks.answer_story.task import AnswerStory
-from xmodels.tasks.base.run import write_task
 from xmodels.training.devices import distribution
 from xmodels.training.loop import Loop
 from xmodels.training.optimizers.optimization import Optimization

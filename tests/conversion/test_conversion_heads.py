@@ -21,8 +21,8 @@ from xmodels.conversion.hugging_face_heads import IDENTITY, names_of_heads, vari
 from xmodels.conversion.tensors import rows
 from xmodels.interfaces.reading import Reading
 from xmodels.models import folder
-from xmodels.tasks.base import run as runs
-from xmodels.tasks.base.answer import load as load_predictor
+from xmodels.runs import fine_tuned as runs
+from xmodels.runs.fine_tuned import load_predictor
 from xmodels.tasks.base.find import part
 from xmodels.tasks.choose.task import Choose
 from xmodels.tasks.multi_label.task import MultiLabel

@@ -12,7 +12,7 @@ from xmodels.conversion import convert
 from xmodels.conversion.vocabularies import read_ours
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.folder import write_model
-from xmodels.tasks.base.answer import load as load_predictor
+from xmodels.runs.fine_tuned import load_predictor
 
 SAMPLES = ROOT / "samples/zh"
 CORPUS = {"input_file": SAMPLES / "corpus.txt", "language": "zh"}

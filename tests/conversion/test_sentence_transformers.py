@@ -11,8 +11,8 @@ from tests.helpers.small_models import network
 from xmodels.conversion import convert
 from xmodels.conversion import sentence_transformers as theirs
 from xmodels.jobs.convert_checkpoint.sentence_transformers import from_run, to_run
-from xmodels.tasks.base.answer import load
-from xmodels.tasks.base.run import read_task
+from xmodels.runs.fine_tuned import load_predictor as load
+from xmodels.runs.fine_tuned import read_task
 
 TEXTS = ["ann in york", "", "where does bob live ? in rome", "many words " * 30, "北京 and ann"]
 

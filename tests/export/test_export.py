@@ -22,8 +22,8 @@ from xmodels.export import exporter
 from xmodels.export.exporter import export
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
-from xmodels.tasks.base.answer import load as load_predictor
-from xmodels.tasks.base.run import TaskDescription, read_task, write_task
+from xmodels.runs.fine_tuned import load_predictor, read_task, write_task
+from xmodels.tasks.base.description import TaskDescription
 from xmodels.tasks.classify.serve import INPUTS, Server
 from xmodels.tasks.classify.task import Classify
 

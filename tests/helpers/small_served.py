@@ -7,9 +7,9 @@ from tests.helpers.small_models import TOKENIZER, network
 from xmodels.export.exporter import export
 from xmodels.interfaces.reading import Reading
 from xmodels.models import folder
+from xmodels.runs.fine_tuned import write_task
 from xmodels.tasks.answer_beam.task import AnswerBeam
 from xmodels.tasks.answer_span.task import AnswerSpan
-from xmodels.tasks.base.run import write_task
 from xmodels.tasks.choose.task import Choose
 from xmodels.tasks.classify.task import Classify
 from xmodels.tasks.fast_classify.task import FastClassify

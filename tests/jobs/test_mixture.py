@@ -14,6 +14,7 @@ from xmodels.jobs.multitask.mixture import Mixture, rates_of, steps_of
 from xmodels.jobs.multitask.plan import read_plan
 from xmodels.jobs.multitask.steps import batches_of, epochs_of
 from xmodels.objectives.measures import whole_row_accuracy
+from xmodels.runs.fine_tuned import Source
 from xmodels.tasks.translate import answer
 
 SIZES = {"large": 8000, "small": 500, "tiny": 20}
@@ -125,11 +126,11 @@ def run(start, tmp_path_factory):
 
 
 def test_one_network_does_each_task_by_its_prefix(run, start, tmp_path, capsys):
-    mood, first = (answer.load(str(run / name)) for name in ("mood", "first"))
+    mood, first = (answer.load(Source(str(run / name))) for name in ("mood", "first"))
     assert (mood.prefix, first.prefix) == ("心: ", "学: ")
     assert mood.generate(SENTENCES) == MOODS
     assert first.generate(SENTENCES) == [text[0] for text in SENTENCES]
-    both = answer.load(str(run))  # texts bring their own prefixes
+    both = answer.load(Source(str(run)))  # texts bring their own prefixes
     assert both.generate([f"学: {SENTENCES[1]}", f"心: {SENTENCES[1]}"]) == [SENTENCES[1][0], MOODS[1]]
     output = tmp_path / "scores.json"  # the columns are those of the training
     assert invoke("evaluate", model_dir=run / "mood", test_file=start.parent / "mood.tsv", output_file=output) == 0

@@ -24,7 +24,7 @@ from tests.helpers.invocation import invoke
 from tests.helpers.small_models import NAMES, PLACES
 from xmodels.jobs.multitask.plan import read_plan
 from xmodels.jobs.multitask.steps import batches_of, epochs_of
-from xmodels.tasks.base.answer import load
+from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.rank.task import listwise
 
 ROOT = pathlib.Path(__file__).parents[2]

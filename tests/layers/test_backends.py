@@ -16,7 +16,7 @@ from xmodels import systems
 from xmodels.decoding.options import Decoding
 from xmodels.models.backbone import named_weights
 from xmodels.models.folder import assign, values_of, write_model
-from xmodels.tasks.base.generation import load_generator
+from xmodels.runs.fine_tuned import load_generator
 
 BACKENDS = [pytest.param(name, marks=pytest.mark.extra(name)) for name in ("jax", "torch")]
 WORDS = ["the", "dog", "a", "house", "ran", "and", "it", "saw", "red", "."]

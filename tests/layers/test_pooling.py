@@ -25,9 +25,9 @@ from xmodels.layers.poolings import POOLINGS
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.config import AttentionConfig
+from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.runs.loaded import load as load_network
 from xmodels.systems import bert
-from xmodels.tasks.base.answer import load
 from xmodels.tasks.base.find import names, task_class
 from xmodels.tasks.base.task import SummaryTask
 from xmodels.tasks.choose.packing import pack_choices

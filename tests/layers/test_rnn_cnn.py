@@ -22,7 +22,7 @@ from xmodels.models.bigru import BiGru, BiGruConfig
 from xmodels.models.bilstm import BiLstm, BiLstmConfig
 from xmodels.models.gated_convolution import GatedConvolutionConfig, GatedConvolutions
 from xmodels.models.text_cnn import TextCnn, TextCnnConfig
-from xmodels.tasks.base.answer import load
+from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.training.watching.flops import count
 
 B, L, E, D = 2, 5, 3, 4

@@ -39,6 +39,7 @@ from xmodels.objectives import unilm
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.measures import smoothed_cross_entropy
 from xmodels.objectives.next_sentence import NextSentence
+from xmodels.runs.fine_tuned import Source
 from xmodels.runs.loaded import in_memory
 from xmodels.systems import unilm as system
 from xmodels.tasks.base import find
@@ -533,7 +534,7 @@ def test_a_table_of_pairs_is_learnt_from_the_head_of_the_pretraining(pretrained,
     before, after = (load_file(path / "weights.safetensors") for path in (pretrained, tmp_path / "run/backbone"))
     assert before.keys() == after.keys() and "objective.masked_lm.head.dense.kernel" in after
     assert all(np.array_equal(before[name], after[name]) for name in before)  # a rate of 0
-    written, plain = (answer.load(str(path)) for path in (tmp_path / "run", pretrained))
+    written, plain = (answer.load(Source(str(path))) for path in (tmp_path / "run", pretrained))
     assert written.prefix == "学" and written.generate(["今天"]) == plain.generate(["学今天"])
 
 

@@ -18,7 +18,7 @@ from xmodels.jobs.convert_checkpoint.sentence_transformers import to_run
 from xmodels.jobs.predict.texts_of_files import texts_of
 from xmodels.retrieval import index, vectors
 from xmodels.retrieval.encoder import Encoder, weights_sha256
-from xmodels.tasks.base.answer import load
+from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.classify.answer import Predictor
 
 ENCODER = Encoder("a" * 64, "b" * 64, {"pooling": "mean"}, "net")

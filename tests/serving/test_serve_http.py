@@ -20,11 +20,12 @@ import xmodels
 from data_pipelines.corpora.squad import Question as SpanQuestion
 from data_pipelines.errors import UsageError
 from tests.helpers.small_served import echo, small_export
+from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.serving.folder import find_model, labels_of
 from xmodels.serving.limits import Limits, RequestError
 from xmodels.serving.model import Model
 from xmodels.serving.questions import read_question
-from xmodels.tasks.base.answer import load, without_padding
+from xmodels.tasks.base.answer import without_padding
 
 for package in ("starlette", "uvicorn", "prometheus_client", "httpx"):
     pytest.importorskip(package)

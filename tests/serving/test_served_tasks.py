@@ -15,11 +15,12 @@ from starlette.testclient import TestClient  # noqa: E402
 from data_pipelines.corpora.choices import ChoiceQuestion  # noqa: E402
 from data_pipelines.corpora.rankings import RankedList  # noqa: E402
 from tests.helpers.small_served import small_export  # noqa: E402
+from xmodels.runs.fine_tuned import load_predictor as load  # noqa: E402
 from xmodels.serving.app import make_app  # noqa: E402
 from xmodels.serving.folder import find_model, labels_of  # noqa: E402
 from xmodels.serving.limits import Limits  # noqa: E402
 from xmodels.serving.model import Model  # noqa: E402
-from xmodels.tasks.base.answer import load, without_padding  # noqa: E402
+from xmodels.tasks.base.answer import without_padding  # noqa: E402
 
 pytestmark = pytest.mark.extra("starlette", "uvicorn", "prometheus_client", "httpx")
 TEXTS = ["Ann lives in York.", "Where does Bob live? 北京", "many words and more words"]

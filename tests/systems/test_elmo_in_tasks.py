@@ -13,7 +13,7 @@ from tests.helpers.invocation import invoke
 from tests.helpers.small_models import NAMES, PLACES
 from xmodels.conversion import convert
 from xmodels.models.folder import read_weights
-from xmodels.tasks.base.answer import load
+from xmodels.runs.fine_tuned import load_predictor as load
 
 QUICK = {
     "max_seq_length": 16, "train_batch_size": 16, "distribution_strategy": "one_device", "jit_compile": "false",

@@ -14,11 +14,11 @@ from xmodels.conversion import convert, formats
 from xmodels.models import folder
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.xlnet import XLNet, XLNetConfig
+from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.answer_beam.spans import BeamSettings, of_row, roles_of
 from xmodels.tasks.answer_beam.task import NULL, TEXT, AnswerBeam
 from xmodels.tasks.answer_span.spans import Candidates, find
 from xmodels.tasks.answer_span.windows import Window, pack_windows, places
-from xmodels.tasks.base.answer import load
 
 SMALL = {
     "hidden_dim": 8,

@@ -24,6 +24,7 @@ from xmodels.interfaces.reading import plain_reading
 from xmodels.models import folder
 from xmodels.models.bert import Bert
 from xmodels.models.t5 import T5
+from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.answer_span.measures import CMRC2018, SQUAD1, SQUAD2, measured, metric_of, units_of
 from xmodels.tasks.answer_span.read import answer_in
 from xmodels.tasks.answer_span.score import best_threshold, scores
@@ -31,7 +32,6 @@ from xmodels.tasks.answer_span.serve import Server
 from xmodels.tasks.answer_span.spans import Answer, Found, candidates, find
 from xmodels.tasks.answer_span.task import AnswerSpan, place_losses
 from xmodels.tasks.answer_span.windows import Settings, pack_windows, places, windows_of
-from xmodels.tasks.base.answer import load
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden/bert_squad"
 PLAIN = plain_reading(T5, TOKENIZER.vocabulary, generates=True).frame  # where no paper says how texts are asked about

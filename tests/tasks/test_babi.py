@@ -20,9 +20,9 @@ from tests.helpers.invocation import invoke
 from xmodels.layers.attention.visible import Visible
 from xmodels.models.backbone import named_weights
 from xmodels.models.folder import model_class, read_model, write_model
+from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.answer_story import serve
 from xmodels.tasks.answer_story.task import AnswerStory
-from xmodels.tasks.base.answer import load
 from xmodels.training.devices import distribution
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.step.learner import Learner

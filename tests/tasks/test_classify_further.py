@@ -13,8 +13,8 @@ from tests.helpers.small_models import NAMES, PLACES
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.runs import errors
-from xmodels.tasks.base.answer import load
-from xmodels.tasks.base.run import choose_settings, read_task
+from xmodels.runs.fine_tuned import choose_settings, read_task
+from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.classify.score import matthews
 from xmodels.tasks.classify.serve import Server, ask
 from xmodels.tasks.classify.task import Classify

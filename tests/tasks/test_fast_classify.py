@@ -20,7 +20,7 @@ from xmodels.layers.branches import BranchClassifier, leaves, uncertainty
 from xmodels.models import folder
 from xmodels.models.backbone import named_weights
 from xmodels.models.bert import BertConfig
-from xmodels.tasks.base.answer import load
+from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.fast_classify.costs import branch_flops, exit_flops, expected_speedup, full_flops, layer_flops
 from xmodels.tasks.fast_classify.distillation import Distil
 from xmodels.tasks.fast_classify.early_exit import early_exit

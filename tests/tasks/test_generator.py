@@ -23,9 +23,10 @@ from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.folder import write_model
 from xmodels.models.gpt2 import Gpt2, Gpt2Config
 from xmodels.objectives.causal_lm import CausalLM
+from xmodels.runs.fine_tuned import load_generator as load
 from xmodels.runs.loaded import in_memory
 from xmodels.tasks.base.generation import COMPILED_FROM, pays_to_compile, seed_of_batch
-from xmodels.tasks.language_model.answer import TextGenerator, load
+from xmodels.tasks.language_model.answer import TextGenerator
 from xmodels.tasks.language_model.serve import Server
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden/tokenizers"

@@ -34,8 +34,8 @@ from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.gpt import Gpt, GptConfig
 from xmodels.models.gpt2 import Gpt2, Gpt2Config
 from xmodels.objectives.causal_lm import CausalLM
+from xmodels.runs.fine_tuned import load_predictor
 from xmodels.systems import gpt as gpt_system
-from xmodels.tasks.base.answer import load as load_predictor
 from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
 from xmodels.tasks.base.texts import TOKEN_TABLE, TextReader, with_rows
 from xmodels.tasks.choose.packing import pack_choices

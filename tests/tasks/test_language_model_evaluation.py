@@ -31,7 +31,7 @@ from xmodels.models.transformer_xl import TransformerXL, TransformerXLConfig
 from xmodels.objectives.adaptive_lm import AdaptiveLM
 from xmodels.objectives.causal_lm import CausalLM
 from xmodels.objectives.perplexity import of_training
-from xmodels.tasks.base.run import task_of
+from xmodels.runs.fine_tuned import Source, task_of
 from xmodels.tasks.language_model import streams, windows
 from xmodels.tasks.language_model.network import load_scorer
 from xmodels.tasks.language_model.questions import likelihoods
@@ -83,7 +83,7 @@ def transformer_xl(tmp_path_factory):
 
 def eager(path):
     """The scorer of a folder without compiled functions, for many shapes."""
-    scorer = load_scorer(path)
+    scorer = load_scorer(Source(path))
     scorer.score, scorer.advance = scorer._score, scorer._advance
     return scorer
 
@@ -139,12 +139,12 @@ def test_neither_the_batch_size_nor_logits_in_parts_change_anything(gpt2, monkey
 
 
 def test_all_windows_share_one_compiled_function_and_so_do_segments(gpt2, transformer_xl):
-    scorer = load_scorer(gpt2)
+    scorer = load_scorer(Source(gpt2))
     ids = np.arange(50, dtype=np.int32)
     compiled = windows.score(scorer, ids, 12, 5, 2)
     assert scorer.score.experimental_get_tracing_count() == 1
     assert compiled == pytest.approx(windows.score(eager(gpt2), ids, 12, 5, 2), rel=1e-6)
-    scorer = load_scorer(transformer_xl)
+    scorer = load_scorer(Source(transformer_xl))
     compiled = streams.score(scorer, ids, 6, 9, 2)
     assert scorer.advance.experimental_get_tracing_count() == 1
     assert compiled == pytest.approx(streams.score(eager(transformer_xl), ids, 6, 9, 2), rel=1e-6)
@@ -179,7 +179,7 @@ def test_perplexities_of_tokens_words_and_bytes_say_the_same(gpt2, tmp_path, cap
     flags = {"model_dir": gpt2, "test_file": tmp_path / "a.txt", "output_file": tmp_path / "scores.json"}
     assert invoke("evaluate", **flags, stride=20) == 0
     scores = json.loads((tmp_path / "scores.json").read_text())
-    scorer = load_scorer(gpt2)
+    scorer = load_scorer(Source(gpt2))
     ids = np.array([scorer.tokenizer.vocabulary["[EOS]"], *scorer.tokenizer.encode(PROSE).ids], np.int32)
     assert scores["nll"] == pytest.approx(windows.score(scorer, ids, 48, 20, 1), rel=1e-6)
     assert scores["num_tokens"] == len(ids) - 1 and scores["num_words"] == len(PROSE.split())

@@ -15,8 +15,8 @@ from tests.helpers.small_models import NAMES, PLACES, TOKENIZER
 from xmodels.jobs.finetune.options import Options
 from xmodels.jobs.finetune.start import opened, reader_of
 from xmodels.models.bert import Bert, BertConfig
-from xmodels.tasks.base.answer import load
-from xmodels.tasks.base.run import read_task
+from xmodels.runs.fine_tuned import load_predictor as load
+from xmodels.runs.fine_tuned import read_task
 from xmodels.tasks.classify.thresholds import best_threshold
 from xmodels.tasks.multi_label.read import read_rows
 from xmodels.tasks.multi_label.score import CHOICES, chosen, scores

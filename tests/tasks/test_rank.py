@@ -18,8 +18,8 @@ from tests.helpers.small_models import NAMES, PLACES, TOKENIZER, network
 from xmodels.jobs.finetune.options import Options
 from xmodels.jobs.finetune.start import opened, reader_of
 from xmodels.models.bert import Bert, BertConfig
-from xmodels.tasks.base.answer import load
-from xmodels.tasks.base.run import choose_settings
+from xmodels.runs.fine_tuned import choose_settings
+from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.rank.read import parts, read_lists, unlabelled, without_order
 from xmodels.tasks.rank.score import average_precision, ndcg, ordered, reciprocal_rank, scores
 from xmodels.tasks.rank.task import Rank, listwise, pairwise

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tests.helpers.invocation import invoke
 from tests.helpers.small_models import network
 from xmodels.models.bert import Bert, BertConfig
-from xmodels.tasks.base.answer import load
+from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.regress.score import scores
 from xmodels.tasks.regress.task import Regress
 

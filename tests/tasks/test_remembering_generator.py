@@ -18,9 +18,9 @@ from xmodels.decoding.options import Decoding
 from xmodels.models.folder import write_model
 from xmodels.models.transformer_xl import TransformerXL, TransformerXLConfig
 from xmodels.objectives.adaptive_lm import AdaptiveLM
+from xmodels.runs.fine_tuned import load_generator as load
 from xmodels.tasks.base.generation import GREEDY
 from xmodels.tasks.language_model import answer as generators
-from xmodels.tasks.language_model.answer import load
 
 TEXT = "The cat sat on the mat .\nA dog , a cat and the rat ran .\nThe mat was on the dog .\n" * 3
 PROMPTS = ["the cat", "", "a dog , a cat and the rat sat on the mat , and the cat", "dog"]

@@ -6,9 +6,10 @@ import tensorflow as tf
 
 from data_pipelines.corpora.squad import Question
 from tests.helpers.small_served import small_run
+from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.answer_span.windows import windows_of
 from xmodels.tasks.base import find
-from xmodels.tasks.base.answer import load, without_padding
+from xmodels.tasks.base.answer import without_padding
 
 CONTEXT = "Ann lives in York. Bob lives in Rome, and 北京 is where " + "many words and more " * 5
 

@@ -15,7 +15,7 @@ from xmodels.jobs.finetune.options import Options
 from xmodels.jobs.finetune.start import opened, reader_of
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
-from xmodels.tasks.base.answer import load
+from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.siamese import losses, measures
 from xmodels.tasks.siamese.read import pack_sides
 from xmodels.tasks.siamese.settings import LOSSES, Settings, Training

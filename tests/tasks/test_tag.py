@@ -18,8 +18,8 @@ from tests.models.test_bert_parity import write_hugging_face
 from xmodels.conversion import convert
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
+from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.base import find
-from xmodels.tasks.base.answer import load
 from xmodels.tasks.tag.read import TagSource, read_sentences
 from xmodels.tasks.tag.score import from_source, scores
 from xmodels.tasks.tag.task import Tag

@@ -18,7 +18,7 @@ from tests.helpers.small_models import PLACES as CITIES
 from tests.ops.test_serving_kinds import tokenizers  # noqa: F401  (a fixture)
 from tests.tasks.test_tag import call, checkpoint, data  # noqa: F401  (fixtures)
 from xmodels.models import folder
-from xmodels.tasks.base.answer import load
+from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.tag import pictures
 from xmodels.tasks.tag.read import as_chains, read_sentences
 from xmodels.tasks.tag.score import scores

@@ -19,7 +19,7 @@ from xmodels.jobs.finetune.options import Options
 from xmodels.jobs.finetune.start import opened, reader_of
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
-from xmodels.tasks.base.run import read_task
+from xmodels.runs.fine_tuned import Source, read_task
 from xmodels.tasks.translate import answer
 from xmodels.tasks.translate.read import read_pairs
 from xmodels.tasks.translate.score import rouge_scorer, rouge_scores
@@ -66,7 +66,7 @@ def tuned(request, tmp_path_factory, zh_vocabulary):
 
 def test_what_was_learnt_is_written_with_the_prefix_that_the_run_keeps(tuned):
     assert json.loads((tuned / "task.json").read_text())["prefix"] == read_task(str(tuned)).prefix == PREFIX
-    generator = answer.load(str(tuned))
+    generator = answer.load(Source(str(tuned)))
     texts = [source for source, _ in PAIRS]
     assert generator.generate([*texts, " "]) == [*(target for _, target in PAIRS), ""]
     assert generator.generate(texts, Decoding(temperature=0.0, num_beams=3)) == [target for _, target in PAIRS]
@@ -215,7 +215,7 @@ def test_rouge_counts_words_and_chinese_characters():
 
 
 def test_rows_without_a_token_are_for_t5_and_never_written(tmp_path, zh_vocabulary):
-    generator = answer.load(str(start_of("t5", tmp_path / "t5", zh_vocabulary, 5)))
+    generator = answer.load(Source(str(start_of("t5", tmp_path / "t5", zh_vocabulary, 5))))
     size, table = len(generator.tokenizer.vocabulary), generator.backbone.embedding.token.embeddings
     values = np.array(table)
     values[size:] *= 50.0  # what random states like best
@@ -231,4 +231,4 @@ def test_rows_without_a_token_are_for_t5_and_never_written(tmp_path, zh_vocabula
     spare = 5 if (size + 5) % 8 else 6  # a table that ends at a multiple of 8 was filled up
     start = start_of("bart", tmp_path / "bart", zh_vocabulary, spare)
     with pytest.raises(CheckpointError, match="vocabulary holds"):
-        answer.load(str(start))
+        answer.load(Source(str(start)))

@@ -25,8 +25,9 @@ from xmodels.models.folder import write_model
 from xmodels.models.transformer import Transformer, TransformerConfig
 from xmodels.models.transformer_pre_norm import PreNormTransformer
 from xmodels.models.universal_transformer import UniversalTransformer, UniversalTransformerConfig
+from xmodels.runs.fine_tuned import load_generator as load
 from xmodels.runs.loaded import in_memory
-from xmodels.tasks.translate.answer import Seq2SeqGenerator, load
+from xmodels.tasks.translate.answer import Seq2SeqGenerator
 from xmodels.tasks.translate.score import scores as score
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden/bleu/corpus"

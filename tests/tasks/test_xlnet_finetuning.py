@@ -16,7 +16,7 @@ from tests.helpers.invocation import invoke
 from tests.tasks.test_tag import sentences
 from xmodels.models import folder
 from xmodels.models.xlnet import XLNet, XLNetConfig
-from xmodels.tasks.base.answer import load
+from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.tag.words import pack_words
 
 SAMPLES = pathlib.Path(__file__).parents[2] / "samples/zh"

@@ -20,7 +20,7 @@ from tests.ops.test_serving_kinds import GOLDEN_TEXTS, graphs, random_texts, tok
 from tests.tasks.test_answer_span import squad
 from xmodels.models import folder
 from xmodels.models.roberta import Roberta, RobertaConfig
-from xmodels.tasks.base.answer import load
+from xmodels.runs.fine_tuned import load_predictor as load
 
 TEXTS = [
     "Ann lives in York.", "", " ", "NAÏVE ﬁancé №1 👩‍🚀 [MASK] a  b\u0301c,d 北京", "lives " * 3 + "x" * 120 + "\u00ad lives",

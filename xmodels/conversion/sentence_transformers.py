@@ -18,7 +18,7 @@ from xmodels.conversion.pickles import check_allowed, unpickle
 from xmodels.layers.poolings import JOINT, is_known, parts
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import CONFIG, check_finite, read_json, read_weights, write_weights
-from xmodels.tasks.base.run import TaskDescription
+from xmodels.tasks.base.description import TaskDescription
 from xmodels.tasks.siamese.settings import Settings
 
 TASK, PROJECTION = "siamese", "objective.siamese.projection"

@@ -17,8 +17,8 @@ import tensorflow as tf
 
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.serving_text import WORDPIECES
+from xmodels.runs.fine_tuned import load_answerer, task_of
 from xmodels.tasks.base import find
-from xmodels.tasks.base.run import task_of
 from xmodels.tasks.base.serve import LABELS, NOTES, VERSION, Server
 
 README = "README.md"
@@ -60,7 +60,7 @@ def export(run: str, export_dir: str, serving_ops: str = "text", overwrite: bool
     export_dir = os.path.realpath(export_dir)
     check_free(export_dir, overwrite)
     task = task_of(run)
-    server = find.part(task, "serve").Server(find.part(task, "answer").load(run), serving_ops, **numbers)
+    server = find.part(task, "serve").Server(load_answerer(run, task), serving_ops, **numbers)
     with new_folder(export_dir) as path:
         model = os.path.join(path, VERSION)
         save(server, model)

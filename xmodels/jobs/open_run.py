@@ -6,11 +6,12 @@ from data_pipelines.errors import UsageError
 from xmodels.conversion import names
 from xmodels.decoding.options import Decoding
 from xmodels.jobs.predict import fill_mask
+from xmodels.runs import fine_tuned
+from xmodels.runs.fine_tuned import load_generator, task_of
 from xmodels.runs.loaded import identify
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.find import part
-from xmodels.tasks.base.generation import Generator, load_generator
-from xmodels.tasks.base.run import task_of
+from xmodels.tasks.base.generation import Generator
 
 
 class OpenRun:
@@ -69,4 +70,4 @@ def open_run(model_dir: str) -> OpenRun:
         from xmodels.jobs.predict.run import load_predictor  # imports TensorFlow
 
         return OpenRun(model_dir, load_predictor(model_dir), None)
-    return OpenRun(model_dir, answer.load(model_dir), None)
+    return OpenRun(model_dir, fine_tuned.load_predictor(model_dir), None)

@@ -25,6 +25,7 @@ from xmodels.models.config import TokenConfig
 
 CONFIG, WEIGHTS, VOCABULARY, TOKENIZER = "config.json", "weights.safetensors", "vocab.txt", "tokenizer_config.json"
 LABELS = "labels.json"  # of a classifier
+BACKBONE_FOLDER = "backbone"  # the model folder in that of a run
 DECISIVE = (CONFIG, WEIGHTS, TOKENIZER, LABELS, *ASSETS)  # files on which predictions depend
 
 

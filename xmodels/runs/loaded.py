@@ -1,6 +1,5 @@
 """A run, a model folder or somebody else's checkpoint, resolved once: its system, network, tokenizer, and how it reads and writes."""
 
-import dataclasses
 import os
 from collections.abc import Callable
 
@@ -14,66 +13,18 @@ from data_pipelines.text.untokenized import NoTokenizer
 from data_pipelines.text.wordpiece import MAX_WORD_CHARACTERS, WordPieceTokenizer
 from xmodels import systems
 from xmodels.conversion import convert, names
-from xmodels.interfaces.reading import Reading, reading_without_system
-from xmodels.interfaces.writing import Writing
+from xmodels.interfaces.loaded import Identity, Loaded
+from xmodels.interfaces.reading import reading_without_system
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone
 from xmodels.models.config import TokenConfig
 
-BACKBONE_FOLDER, RUN_STATES = "backbone", "checkpoints"  # of a run
+RUN_STATES = "checkpoints"  # of a run
 # A file that tells another kind of folder -> what that is.
 OTHERS = {
     MANIFEST: "records, which --data_dir names",
     "1/saved_model.pb": "an export, which `xmodels serve` answers from",
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Identity:
-    """What a checkpoint holds.
-
-    Attributes:
-        source: the folder or `hf:FOLDER` as it was named.
-        path: the model folder; of somebody else's checkpoint `source`.
-        system: the file of `xmodels/systems`; None where no system trains the network.
-        network: the class of the network.
-        reading: how texts enter it; None where the system reads no texts for tasks.
-        writing: how texts leave it; None where the system does not generate.
-        pooling: what the head of its task reads, which `reading` knows; None for what the paper of the system reads.
-    """
-
-    source: str
-    path: str
-    system: str | None
-    network: type[Backbone]
-    reading: Reading | None
-    writing: Writing | None
-    pooling: str | None = dataclasses.field(default=None, kw_only=True)
-
-
-@dataclasses.dataclass(frozen=True)
-class Loaded(Identity):
-    """A checkpoint in memory.
-
-    Attributes:
-        backbone: with its weights.
-        heads: the weights of objectives and tasks, by name: `objective.…`.
-        tokenizer: of its vocabulary.
-    """
-
-    backbone: Backbone
-    heads: dict[str, np.ndarray]
-    tokenizer: Tokenizer
-
-    def assign(self, part) -> None:
-        """Gives an objective or task that is built its weights. Raises a CheckpointError where they do not fit."""
-        folder.assign(part.prefix, part, self.heads, os.path.join(self.path, folder.WEIGHTS))
-
-    def objective(self):
-        """What turns the states of the network into tokens, with its weights."""
-        objective = self.writing.objective(self.backbone.config)
-        self.assign(objective)
-        return objective
 
 
 def model_folder(source: str) -> str:
@@ -82,7 +33,7 @@ def model_folder(source: str) -> str:
     Raises:
         CheckpointError: there is no such folder, or it is a run that is not finished.
     """
-    inner = os.path.join(source, BACKBONE_FOLDER)
+    inner = os.path.join(source, folder.BACKBONE_FOLDER)
     if os.path.isdir(inner):
         return inner
     names.check_folder(source)

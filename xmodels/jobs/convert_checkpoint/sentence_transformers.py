@@ -13,9 +13,10 @@ from xmodels.conversion import sentence_transformers as theirs
 from xmodels.export.exporter import new_folder
 from xmodels.interfaces.reading import SAME
 from xmodels.layers.poolings import PUBLISHED
-from xmodels.runs.loaded import BACKBONE_FOLDER, identify
-from xmodels.tasks.base import answer
-from xmodels.tasks.base.run import read_task, write_description
+from xmodels.models.folder import BACKBONE_FOLDER
+from xmodels.runs import fine_tuned
+from xmodels.runs.fine_tuned import read_task, write_description
+from xmodels.runs.loaded import identify
 
 FRAMES = (BERT, ROBERTA)  # of which the tokenizers of Hugging Face put the same special tokens around a text
 TEXTS = ("A man plays the guitar.", "他在弹吉他。", "", "Many words, " * 200)  # that `verify` compares
@@ -42,7 +43,7 @@ def convert_sentences(source: str, target: str, allow_pickle: bool, verify: bool
     else:
         run, written = source, target.removeprefix(theirs.PREFIX)
         from_run(run, written)
-    width = answer.load(run).encode(["a"]).shape[1]
+    width = fine_tuned.load_predictor(run).encode(["a"]).shape[1]
     print(f"{source} → {target}: a network that encodes texts as {width} numbers.")
     if verify:
         print(f"  largest difference of the vectors: {largest_difference(run, written):.3g}")
@@ -97,7 +98,7 @@ def largest_difference(run: str, written: str | None) -> float:
         if written is None:
             from_run(run, path)
         to_run(path, again)
-        both = [answer.load(each).encode(TEXTS) for each in (run, again)]
+        both = [fine_tuned.load_predictor(each).encode(TEXTS) for each in (run, again)]
     return float(np.max(np.abs(both[0] - both[1])))
 
 

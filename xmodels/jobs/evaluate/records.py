@@ -9,10 +9,10 @@ from xmodels.jobs.evaluate import options as evaluate
 from xmodels.jobs.finetune import options as finetune
 from xmodels.jobs.finetune.decisive import stacked
 from xmodels.models.folder import read_json
+from xmodels.runs.fine_tuned import read_task
 from xmodels.runs.folder import CONFIG
 from xmodels.tasks.base import find
 from xmodels.tasks.base.answer import compiled
-from xmodels.tasks.base.run import read_task
 from xmodels.tasks.base.score import check_plots
 
 TAKEN = ("task", "model_dir", "test_file", "batch_size", "plots", "output_file", "encoding")

@@ -13,8 +13,10 @@ from data_pipelines.records.manifest import MANIFEST
 from xmodels.jobs.evaluate.options import Options
 from xmodels.jobs.evaluate.records import evaluate_records
 from xmodels.jobs.predict.run import load_predictor
+from xmodels.runs.fine_tuned import Source, task_of
 from xmodels.tasks.base import find
-from xmodels.tasks.base.run import task_of
+
+OPENED = ("predictor", "source")  # arguments that the model_dir becomes
 
 
 def evaluate(options: Options) -> dict:
@@ -29,7 +31,10 @@ def evaluate(options: Options) -> dict:
         task = predictor.task.label
     function = find.part(task, "score").evaluate
     parameters = [name for name in inspect.signature(function).parameters if name != "output_file"]
-    known = [{"predictor": "model_dir"}.get(name, name) for name in parameters] + ["encoding", "output_file"]
+    known = [{"predictor": "model_dir", "source": "model_dir"}.get(name, name) for name in parameters] + [
+        "encoding",
+        "output_file",
+    ]
     for name in given(options):
         if name not in known and name != "task":
             raise UsageError(f"--{name}: --task={task} has no such flag; it takes --{', --'.join(known)}.")
@@ -42,7 +47,9 @@ def evaluate(options: Options) -> dict:
         predictor = predictor or predictor_of(options.model_dir, task)
         scores = evaluate_records(predictor, options, given(options))
     else:
-        values = {name: getattr(options, name) for name in parameters if name != "predictor"}
+        values = {name: getattr(options, name) for name in parameters if name not in OPENED}
+        if "source" in parameters:
+            values["source"] = Source(options.model_dir)
         if "predictor" in parameters:
             values["predictor"] = predictor or predictor_of(options.model_dir, task)
         scores = function(**values)

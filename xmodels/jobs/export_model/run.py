@@ -4,8 +4,8 @@ from data_pipelines.errors import UsageError
 from data_pipelines.options.declaration import values_of
 from xmodels.export import exporter
 from xmodels.jobs.export_model.options import Options
+from xmodels.runs.fine_tuned import task_of
 from xmodels.tasks.base.find import part
-from xmodels.tasks.base.run import task_of
 
 
 def export_model(options: Options) -> str:

@@ -10,8 +10,8 @@ from tqdm.auto import tqdm
 
 from data_pipelines.errors import UsageError
 from data_pipelines.text.framing import max_text_tokens, pack_ids
+from xmodels.interfaces.loaded import Loaded
 from xmodels.interfaces.reading import STATELESS
-from xmodels.runs.loaded import Loaded
 from xmodels.tasks.base.answer import compiled, without_padding
 from xmodels.tasks.base.readouts import layer_numbers, reading_of, tokens_of
 

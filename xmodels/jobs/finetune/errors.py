@@ -7,8 +7,8 @@ from data_pipelines.files import write_json
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.jobs.finetune.plan import Job
 from xmodels.runs.errors import FILE
+from xmodels.runs.fine_tuned import read_task
 from xmodels.runs.report import PICTURES
-from xmodels.tasks.base.run import read_task
 
 MOST = 30  # examples
 

@@ -29,10 +29,10 @@ from xmodels.jobs.finetune.start import (
 )
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.runs import folder as run_folder
+from xmodels.runs.fine_tuned import choose_settings, read_task
 from xmodels.runs.memory_check import check_resources
 from xmodels.runs.report import PICTURES
 from xmodels.tasks.base.read import Data, Reader
-from xmodels.tasks.base.run import choose_settings, read_task
 from xmodels.tasks.base.task import Task
 from xmodels.training.devices import distribution
 from xmodels.training.finetuning import FineTuning, Phase

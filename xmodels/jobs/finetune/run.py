@@ -17,9 +17,9 @@ from xmodels.jobs.finetune.results import hand_over
 from xmodels.jobs.finetune.start import finetuning_of, reader_of
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
+from xmodels.runs.fine_tuned import write_task
 from xmodels.runs.samples import first_batch, sampler
 from xmodels.runs.training import Identity, Training, run
-from xmodels.tasks.base.run import write_task
 from xmodels.training.devices.workers import Workers
 from xmodels.training.finetuning import Phase
 from xmodels.training.optimizers.optimization import Optimization

@@ -15,10 +15,10 @@ from xmodels.models.backbone import Backbone
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import assign, model_class
 from xmodels.objectives.base import Objective
+from xmodels.runs.fine_tuned import read_task
 from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
 from xmodels.tasks.base.find import part
 from xmodels.tasks.base.read import Reader
-from xmodels.tasks.base.run import read_task
 from xmodels.tasks.base.task import Task
 from xmodels.training.finetuning import AUXILIARY_LM, TOKENS, FineTuning
 from xmodels.training.watching.progress import print_status

@@ -12,7 +12,8 @@ from data_pipelines.files import whole_file
 from data_pipelines.paths import check_output
 from xmodels.decoding.options import Decoding
 from xmodels.jobs.generate.options import Options
-from xmodels.tasks.base.generation import generator_class, load_generator, pays_to_compile
+from xmodels.runs.fine_tuned import generator_class, load_generator
+from xmodels.tasks.base.generation import pays_to_compile
 
 SETTINGS = tuple(field.name for field in dataclasses.fields(Decoding) if field.name in Options.__dataclass_fields__)
 

@@ -32,8 +32,9 @@ from xmodels.models.checkpoint import Checkpoint
 from xmodels.runs import folder as run_folder
 from xmodels.runs.memory_check import check_resources
 from xmodels.tasks.base import find
+from xmodels.tasks.base.description import JOINT_FILE
+from xmodels.tasks.base.origin import optimizer_of
 from xmodels.tasks.base.read import Data, Reader
-from xmodels.tasks.base.run import JOINT_FILE, optimizer_of
 from xmodels.tasks.base.task import Task
 from xmodels.training.devices import distribution
 from xmodels.training.optimizers.optimization import Optimization

@@ -9,9 +9,10 @@ from xmodels.jobs.finetune.errors import write_errors
 from xmodels.jobs.multitask.job import Job, Member
 from xmodels.models.folder import assign, read_json
 from xmodels.runs import folder as run_folder
+from xmodels.runs.fine_tuned import choose_settings, read_task, write_task
 from xmodels.runs.report import PICTURES, write_report
 from xmodels.runs.training import Outcome
-from xmodels.tasks.base.run import JOINT_FILE, choose_settings, read_task, write_task
+from xmodels.tasks.base.description import JOINT_FILE
 from xmodels.training.loop import Loop
 from xmodels.training.states import checkpoints
 from xmodels.training.watching.progress import print_status

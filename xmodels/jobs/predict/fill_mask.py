@@ -8,8 +8,8 @@ from xmodels.conversion import convert, names
 from xmodels.models import folder
 from xmodels.runs.loaded import identify, model_folder
 from xmodels.runs.loaded import load as load_checkpoint
+from xmodels.tasks.base.description import JOINT_FILE, TASK_FILE
 from xmodels.tasks.base.fill_mask import Predictor, prefix_of
-from xmodels.tasks.base.run import JOINT_FILE, TASK_FILE
 
 
 def load(path: str) -> Predictor | None:

@@ -16,8 +16,8 @@ from data_pipelines.paths import check_output
 from xmodels.conversion import convert, names
 from xmodels.jobs.predict import fill_mask
 from xmodels.jobs.predict.options import Options
+from xmodels.runs import fine_tuned
 from xmodels.runs import folder as run_folder
-from xmodels.tasks.base import answer
 from xmodels.tasks.base.answer import Predictor, Question
 from xmodels.tasks.base.score import predict as predict_all
 
@@ -30,8 +30,8 @@ def load_predictor(model_dir: str) -> Predictor:
     if names.is_foreign(model_dir):
         with tempfile.TemporaryDirectory() as folder:
             convert.save(convert.load(model_dir), os.path.join(folder, "model"))
-            return answer.load(os.path.join(folder, "model"))
-    predictor = answer.load(model_dir)
+            return fine_tuned.load_predictor(os.path.join(folder, "model"))
+    predictor = fine_tuned.load_predictor(model_dir)
     flags, results = (os.path.join(model_dir, name) for name in ("flags.txt", run_folder.RESULTS))
     if os.path.isfile(flags) and not os.path.isfile(results):
         print(

@@ -4,6 +4,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.paths import check_output
 from xmodels.decoding.options import Decoding
 from xmodels.jobs.translate.options import Options
+from xmodels.runs.fine_tuned import Source
 from xmodels.tasks.base.find import part
 from xmodels.tasks.base.generation import pays_to_compile
 
@@ -25,7 +26,7 @@ def translate(options: Options) -> list[str]:
     if input_file is None and options.text_column is not None:
         raise UsageError("--text_column: names a column of --input_file. Leave it out, or give a table.")
     texts = [text] if input_file is None else read.texts_of(input_file, options.text_column)
-    generator = answer.load(options.model_dir)
+    generator = answer.load(Source(options.model_dir))
     generator.jit_compile = pays_to_compile(options.jit_compile, len(texts))
     names = "num_beams", "no_repeat_ngram_size", "min_new_tokens"
     numbers = {name: getattr(options, name) for name in names}

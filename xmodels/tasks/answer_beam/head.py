@@ -1,7 +1,7 @@
 """Describes a finder of answers by beam search without a task.json."""
 
 from xmodels.tasks.answer_span.head import of_windows
-from xmodels.tasks.base.run import Head, TaskDescription
+from xmodels.tasks.base.description import Head, TaskDescription
 
 
 def describe(head: Head) -> TaskDescription:

@@ -12,7 +12,7 @@ from xmodels.tasks.answer_span.read import each_question, read_questions
 from xmodels.tasks.answer_span.spans import Candidates, Found, find, of_row
 from xmodels.tasks.answer_span.windows import Settings, Window, pack_windows, windows_of
 from xmodels.tasks.base import answer
-from xmodels.tasks.base.run import TASK_FILE
+from xmodels.tasks.base.description import TASK_FILE
 
 POOL = 64  # questions whose windows are in memory at once
 SHOWN = 5  # answers, the likeliest ones

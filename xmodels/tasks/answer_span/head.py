@@ -1,6 +1,6 @@
 """Describes a finder of answers without a task.json: its windows are those of Google's code."""
 
-from xmodels.tasks.base.run import Head, TaskDescription
+from xmodels.tasks.base.description import Head, TaskDescription
 
 LONGEST = 384  # tokens of a window
 

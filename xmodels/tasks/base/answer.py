@@ -13,8 +13,7 @@ import numpy as np
 from data_pipelines.corpora.tables import Columns, Row, iterate_table
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import CheckpointError, DataError, UsageError
-from xmodels.tasks.base.find import part
-from xmodels.tasks.base.run import Run, given_columns, read_run, read_task
+from xmodels.tasks.base.description import Run
 
 POOL = 32  # batches that are tokenized together and sorted by their number of tokens
 NO_PAIRS = "gives pairs of texts no scores", "--task=rank, regress, classify, similarity or san"
@@ -235,20 +234,6 @@ class Predictor:
         for flag in flags:
             if getattr(question, flag) is not None:
                 raise UsageError(f"--{flag}: {reason}.")
-
-
-def load(path: str) -> Predictor:
-    """Returns the predictor of a fine-tuned run, or of a model folder that holds a head such as a classifier.
-
-    Raises:
-        CheckpointError: the folder was not fine-tuned, its task generates text, or its files are damaged or do not match.
-    """
-    module = part(read_task(path).task, "answer")
-    if getattr(module, "GENERATOR", None):
-        raise CheckpointError(
-            f"{path}: answers texts with texts. `xmodels translate` writes them, and `xmodels evaluate` scores them."
-        )
-    return module.Predictor(read_run(path), given_columns(path))
 
 
 def compiled(answer: Callable) -> Callable:

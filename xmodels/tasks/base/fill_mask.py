@@ -12,11 +12,11 @@ from data_pipelines.text.framing import max_text_tokens, pack_columns
 from data_pipelines.text.plain_units import SPACE
 from data_pipelines.text.spelling import spelling
 from data_pipelines.text.vocabulary import CONTINUATION, MASK, SPELLINGS
+from xmodels.interfaces.loaded import Loaded
 from xmodels.models.config import LONGEST_ROW
 from xmodels.objectives.masked_lm import MaskedLM
-from xmodels.runs.loaded import Loaded
 from xmodels.tasks.base import answer, find
-from xmodels.tasks.base.run import Run, TaskDescription
+from xmodels.tasks.base.description import Run, TaskDescription
 
 SHOWN = 5  # candidates of a mask
 EXCERPT = 40  # characters of a text in an error

@@ -7,9 +7,8 @@ import keras
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.spelling import spell_out, spelling
 from xmodels.decoding.options import Decoding
-from xmodels.runs.loaded import Identity, Loaded, identify
+from xmodels.interfaces.loaded import Identity, Loaded
 from xmodels.tasks.base.answer import overflow
-from xmodels.tasks.base.find import part
 
 STEP = 16  # lengths are rounded up to multiples of this
 # Measured on one core: compilation pays off from 70 to 270 texts of one length (benchmarks/results/generation.md), and files have
@@ -119,28 +118,6 @@ def pays_to_compile(jit_compile: str | bool, texts: int) -> bool:
     """
     chosen = str(jit_compile).lower()
     return texts >= COMPILED_FROM if chosen == "auto" else chosen == "true"
-
-
-def load_generator(path: str):
-    """Returns the generator of a run or model folder, of the class that the task of its system defines.
-
-    Raises:
-        CheckpointError: the folder is incomplete, or its system does not generate text.
-    """
-    return _answer(path).load(path)
-
-
-def generator_class(path: str) -> type[Generator]:
-    """Returns the class of the result of `load_generator`, without reading weights."""
-    return _answer(path).GENERATOR
-
-
-def _answer(path: str):
-    """Returns the `answer` file of the task with which the system of a checkpoint generates."""
-    found = identify(path)
-    if found.writing is None:
-        raise refusal(found)
-    return part(found.writing.task, "answer")
 
 
 def refusal(found: Identity) -> CheckpointError:

@@ -20,7 +20,7 @@ from xmodels.objectives.base import Objective
 from xmodels.tasks.base import find
 from xmodels.tasks.base.find import part, task_class
 from xmodels.tasks.base.new import NEW, new_network, new_tokenizer
-from xmodels.tasks.base.run import optimizer_of
+from xmodels.tasks.base.origin import optimizer_of
 from xmodels.tasks.base.task import Task
 from xmodels.training.finetuning import Phase
 from xmodels.training.watching.progress import print_status

@@ -9,10 +9,10 @@ from tqdm.auto import tqdm
 
 from data_pipelines.errors import UsageError
 from data_pipelines.text.framing import pack_texts
+from xmodels.interfaces.loaded import Loaded
 from xmodels.interfaces.reading import SAME, STATELESS, Reading, plain_reading
 from xmodels.layers.pooling import pooling_of
 from xmodels.layers.poolings import PUBLISHED
-from xmodels.runs.loaded import Loaded
 from xmodels.tasks.base.answer import compiled, without_padding
 
 POOLINGS = ("first", "last", "mean")  # of each layer, where nothing else is asked for

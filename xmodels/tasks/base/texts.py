@@ -18,9 +18,9 @@ from xmodels.interfaces.reading import MEAN_AND_MAX, plain_reading, reading_with
 from xmodels.layers.poolings import PUBLISHED
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import model_class
+from xmodels.tasks.base.origin import pretrained_by
 from xmodels.tasks.base.read import Reader
 from xmodels.tasks.base.records import check_recorded
-from xmodels.tasks.base.run import pretrained_by
 from xmodels.training.watching.progress import print_status
 
 SMALL_HINT = (

@@ -1,6 +1,6 @@
 """Describes a chooser without a task.json: a choice is read in up to two parts."""
 
-from xmodels.tasks.base.run import Head, TaskDescription
+from xmodels.tasks.base.description import Head, TaskDescription
 
 
 def describe(head: Head) -> TaskDescription:

@@ -5,7 +5,7 @@ import dataclasses
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.text.framing import pack_texts
 from xmodels.tasks.base import answer
-from xmodels.tasks.base.run import TASK_FILE
+from xmodels.tasks.base.description import TASK_FILE
 
 ADVICE = {  # for inputs of another number of texts than the key
     1: ("single texts", "give one text, without --text_pair or --text_pair_column"),

@@ -16,10 +16,10 @@ from data_pipelines.text.untokenized import NoTokenizer
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone
 from xmodels.models.checkpoint import Checkpoint
+from xmodels.models.folder import BACKBONE_FOLDER
 from xmodels.tasks.base import read
 from xmodels.tasks.base.new import NEW, network_of, new_network
 from xmodels.tasks.base.read import Data, Survey, print_left_out
-from xmodels.tasks.base.run import BACKBONE_FOLDER
 
 LONGEST_SHOWN = 20  # labels in a message
 

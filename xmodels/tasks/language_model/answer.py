@@ -12,10 +12,10 @@ from xmodels.decoding.beam import beam_search, gnmt_penalty
 from xmodels.decoding.memory import memory_for
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.sampling import generate
+from xmodels.interfaces.loaded import Loaded
 from xmodels.models.config import LONGEST_ROW
-from xmodels.runs.loaded import Loaded, identify
-from xmodels.runs.loaded import load as load_checkpoint
 from xmodels.tasks.base.generation import GREEDY, STEP, Generator, refusal, round_up, seed_of_batch
+from xmodels.tasks.base.source import Source
 
 TASK = "language_model"
 # Tokens of a prompt that are read at once where the past cannot go back; few shapes, so few functions.
@@ -180,17 +180,17 @@ class TextGenerator(Generator):
 GENERATOR = TextGenerator
 
 
-def load(path: str, max_length: int | None = None) -> TextGenerator:
+def load(source: Source, max_length: int | None = None) -> TextGenerator:
     """Reads a run folder of a causal system, or a model folder.
 
     Raises:
         CheckpointError: the folder is not whole, or its system does not continue texts.
         UsageError: `max_length` is more than the network reads.
     """
-    found = identify(path)
+    found = source.identify()
     if found.writing is None or found.writing.task != TASK:
         raise refusal(found)
-    loaded = load_checkpoint(path)
+    loaded = source.load()
     config = loaded.backbone.config
     if not config.reads(max_length or 0):
         raise UsageError(f"--max_length={max_length}: the network reads at most {config.longest} tokens.")

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.interfaces.loaded import Identity
 from xmodels.models import folder
 from xmodels.models.config import LONGEST_ROW, TokenConfig
-from xmodels.runs.loaded import Identity, identify, load
+from xmodels.tasks.base.source import Source
 from xmodels.tasks.language_model.answer import TASK
 from xmodels.tasks.language_model.scorer import Scorer
 
@@ -15,13 +16,13 @@ RUN_CONFIG, RUN_MANIFEST = "config.json", "data_manifest.json"
 
 
 def load_scorer(
-    model_dir: str, change: Callable[[Identity, TokenConfig], TokenConfig] = lambda found, config: config,
+    source: Source, change: Callable[[Identity, TokenConfig], TokenConfig] = lambda found, config: config,
     unlikely: Callable[[Tokenizer], Sequence[int]] = lambda tokenizer: (),
 ) -> Scorer:  # fmt: skip
     """Reads a network.
 
     Args:
-        model_dir: a run folder, a model folder, or hf:FOLDER.
+        source: of a run folder, a model folder, or hf:FOLDER.
         change: changes fields of the network's configuration that no weight depends on.
         unlikely: (tokenizer) -> ids, see `Scorer`.
 
@@ -29,13 +30,13 @@ def load_scorer(
         CheckpointError: the folder is not whole, its network does not name the next token, or its vocabulary is missing or
             of another size.
     """
-    found = identify(model_dir)
+    found = source.identify()
     if found.writing is None or found.writing.task != TASK:
         raise CheckpointError(
-            f"{model_dir}: a {found.network.__name__} does not name the token that follows, so text has no likelihood under it. "
+            f"{source.path}: a {found.network.__name__} does not name the token that follows, so text has no likelihood under it. "
             "Train a causal system, such as --system=gpt2."
         )
-    loaded = load(model_dir, change)
+    loaded = source.load(change)
     return Scorer(loaded.backbone, loaded.objective(), loaded.tokenizer, unlikely(loaded.tokenizer))
 
 

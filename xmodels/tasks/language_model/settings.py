@@ -3,8 +3,8 @@
 import dataclasses
 
 from data_pipelines.errors import UsageError
+from xmodels.interfaces.loaded import Identity
 from xmodels.models.config import TokenConfig
-from xmodels.runs.loaded import Identity
 
 
 @dataclasses.dataclass(frozen=True)

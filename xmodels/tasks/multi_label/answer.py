@@ -4,7 +4,7 @@ import dataclasses
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.labels import SEPARATOR
-from xmodels.tasks.base.run import TASK_FILE
+from xmodels.tasks.base.description import TASK_FILE
 from xmodels.tasks.classify import answer
 from xmodels.tasks.classify.answer import SHOWN
 

@@ -1,7 +1,7 @@
 """Describes a classifier of several labels without a task.json: each label has the usual threshold."""
 
 from data_pipelines.text.labels import SEPARATOR
-from xmodels.tasks.base.run import Head, TaskDescription
+from xmodels.tasks.base.description import Head, TaskDescription
 from xmodels.tasks.classify.thresholds import THRESHOLD
 
 

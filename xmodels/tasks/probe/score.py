@@ -11,9 +11,10 @@ from data_pipelines.errors import UsageError
 from data_pipelines.files import write_json
 from data_pipelines.finetuning import linear
 from data_pipelines.finetuning.row_checks import check_labels, check_texts, label_ids, label_names, shared_warning
+from xmodels.interfaces.loaded import Loaded
 from xmodels.layers.poolings import KNOWN, PUBLISHED, is_known
-from xmodels.runs.loaded import Loaded, load
 from xmodels.tasks.base.readouts import Asked, Readout, Readouts
+from xmodels.tasks.base.source import Source
 from xmodels.training.watching.progress import print_status
 
 LENGTH = 128  # tokens of a text, as `finetune` reads
@@ -21,7 +22,7 @@ FILE = "probe.json"  # of a run folder, which its report draws (`xmodels.runs.pr
 
 
 def evaluate(
-    model_dir: str, train_file: str | None, test_file: str, text_column: str | None, text_pair_column: str | None,
+    source: Source, train_file: str | None, test_file: str, text_column: str | None, text_pair_column: str | None,
     label_column: str | None, pooling: str | None, layer: str | None, max_seq_length: int | None, random_init: bool,
     seed: int, batch_size: int | None,
 ) -> dict:  # fmt: skip
@@ -31,7 +32,7 @@ def evaluate(
     train, test, labels = _rows(train_file, test_file, Columns(text_column, text_pair_column, label_column))
     if pooling is not None and not is_known(pooling):
         raise UsageError(f"--pooling={pooling}: expected {KNOWN}.")
-    loaded = load(model_dir)
+    loaded = source.load()
     if random_init:
         loaded = with_random_weights(loaded, seed)
     config = loaded.backbone.config
@@ -47,6 +48,7 @@ def evaluate(
         "labels": len(labels), **_chosen(fits, len(test)), **_without_a_network(train, test, seed),
         "readouts": [{"layer": n, "pooling": name, **dataclasses.asdict(fit)} for (n, name), fit in fits.items()],
     }  # fmt: skip
+    model_dir = source.path
     report(model_dir, found)
     if not random_init and os.path.isfile(os.path.join(model_dir, "log.jsonl")):
         write_json(os.path.join(model_dir, FILE), found)

@@ -10,7 +10,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.schema import Place, convert
 from data_pipelines.text.framing import pack_texts
 from xmodels.tasks.base import answer
-from xmodels.tasks.base.run import TASK_FILE
+from xmodels.tasks.base.description import TASK_FILE
 from xmodels.tasks.rank.read import unlabelled
 from xmodels.tasks.rank.settings import Settings
 

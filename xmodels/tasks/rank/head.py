@@ -1,6 +1,6 @@
 """Describes a ranker without a task.json: an input is a query and a candidate."""
 
-from xmodels.tasks.base.run import Head, TaskDescription
+from xmodels.tasks.base.description import Head, TaskDescription
 
 
 def describe(head: Head) -> TaskDescription:

@@ -1,6 +1,6 @@
 """Describes a regression without a task.json: an input has one text or two."""
 
-from xmodels.tasks.base.run import Head, TaskDescription
+from xmodels.tasks.base.description import Head, TaskDescription
 
 
 def describe(head: Head) -> TaskDescription:

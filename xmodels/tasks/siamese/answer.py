@@ -10,7 +10,7 @@ from data_pipelines.schema import Place, convert
 from data_pipelines.text.framing import pack_texts
 from xmodels.models import folder
 from xmodels.tasks.base.answer import NO_PAIRS, compiled, each_row
-from xmodels.tasks.base.run import TASK_FILE
+from xmodels.tasks.base.description import TASK_FILE
 from xmodels.tasks.classify import answer
 from xmodels.tasks.siamese.read import pack_sides
 from xmodels.tasks.siamese.settings import Settings

@@ -9,7 +9,7 @@ from data_pipelines.finetuning.tag_schemes import to_bio
 from data_pipelines.schema import Place, convert
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.answer import compiled
-from xmodels.tasks.base.run import TASK_FILE
+from xmodels.tasks.base.description import TASK_FILE
 from xmodels.tasks.tag.settings import OUTSIDE, Settings, are_spans, in_other_scheme, labels_in_bio
 from xmodels.tasks.tag.words import Entity, Words, as_spans, encoded, entities, pack_words, windows_of, words_of
 

@@ -1,7 +1,6 @@
 """An encoder-decoder writes the targets of sources, such as translations: greedily, by draws, or by beam search."""
 
 import dataclasses
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -14,11 +13,10 @@ from data_pipelines.errors import CheckpointError
 from data_pipelines.text.vocabulary import PAD
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.targets import EXTRA_TOKENS, write_targets
+from xmodels.interfaces.loaded import Loaded
 from xmodels.models.config import LONGEST_ROW
-from xmodels.runs.loaded import Loaded, identify
-from xmodels.runs.loaded import load as load_checkpoint
 from xmodels.tasks.base.generation import GREEDY, Generator, round_up, seed_of_batch
-from xmodels.tasks.base.run import TASK_FILE, read_task
+from xmodels.tasks.base.source import Source
 
 TASK = "translate"
 
@@ -142,20 +140,20 @@ class Seq2SeqGenerator(Generator):
 GENERATOR = Seq2SeqGenerator
 
 
-def load(path: str) -> Seq2SeqGenerator:
+def load(source: Source) -> Seq2SeqGenerator:
     """Reads a run folder of an encoder-decoder, or a model folder.
 
     Raises:
         CheckpointError: the folder is not whole, or its system does not translate.
     """
-    found = identify(path)
+    found = source.identify()
     if found.writing is None or found.writing.task != TASK:
         raise CheckpointError(
-            f"{path}: a {found.network.__name__} does not translate; train an encoder-decoder on parallel text, such as "
+            f"{source.path}: a {found.network.__name__} does not translate; train an encoder-decoder on parallel text, such as "
             "--system=transformer."
         )
-    prefix = read_task(path).prefix if os.path.isfile(os.path.join(path, TASK_FILE)) else ""
-    return Seq2SeqGenerator(load_checkpoint(path), prefix)
+    description = source.description()
+    return Seq2SeqGenerator(source.load(), description.prefix if description else "")
 
 
 def translations(

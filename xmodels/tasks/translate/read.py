@@ -20,7 +20,7 @@ from xmodels import systems
 from xmodels.interfaces.reading import numbers_for
 from xmodels.models.config import LONGEST_ROW
 from xmodels.tasks.base import read as base
-from xmodels.tasks.base.run import options_of
+from xmodels.tasks.base.origin import options_of
 from xmodels.tasks.translate.one_row import OneRow
 from xmodels.tasks.translate.two_sides import TwoSides
 from xmodels.training.watching.progress import print_status

@@ -7,7 +7,7 @@ import sacrebleu
 from data_pipelines.errors import UsageError
 from data_pipelines.paths import check_output
 from xmodels.decoding.options import Decoding
-from xmodels.tasks.base.run import given_columns
+from xmodels.tasks.base.source import Source
 from xmodels.tasks.translate.answer import load, translations
 from xmodels.tasks.translate.read import read_pairs, write_lines
 
@@ -19,7 +19,7 @@ ROUGE = ("rouge1", "rouge2", "rougeL")
 
 
 def evaluate(
-    model_dir: str, test_file: str, target_file: str | None, text_column: str | None, target_column: str | None,
+    source: Source, test_file: str, target_file: str | None, text_column: str | None, target_column: str | None,
     num_beams: int, length_penalty: float | None, no_repeat_ngram_size: int, min_new_tokens: int, max_new_tokens: int | None,
     bleu_tokenize: str, rouge: bool, lowercase: bool, batch_size: int | None, translations_file: str | None,
 ) -> dict:  # fmt: skip
@@ -27,10 +27,10 @@ def evaluate(
     scorer = rouge_scorer() if rouge else None  # before anything is written, which takes long
     check_output(translations_file, "translations_file")
     if not target_file:  # a table, as that of the training was
-        learnt = given_columns(model_dir)
+        learnt = source.columns()
         text_column, target_column = text_column or learnt["text_column"], target_column or learnt["text_pair_column"]
     sources, references = read_pairs(test_file, target_file, text_column, target_column)
-    generator = load(model_dir)
+    generator = load(source)
     decoding = Decoding(
         temperature=0.0, num_beams=num_beams, length_penalty=generator.penalty(length_penalty),
         no_repeat_ngram_size=no_repeat_ngram_size, min_new_tokens=min_new_tokens,

@@ -1,70 +1,24 @@
-"""Reads and writes the folder of a fine-tuned run: task.json, which describes the task, and backbone/, a model folder."""
+"""Reads and writes the folder of a fine-tuned run: task.json, which describes the task, and backbone/, a model folder; and opens what
+predicts or writes texts."""
 
 import dataclasses
-import inspect
 import os
-from types import ModuleType
-from typing import Annotated, Any
 
 from data_pipelines import checksums
-from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.errors import CheckpointError
 from data_pipelines.files import write_json
-from data_pipelines.options import settings
-from data_pipelines.schema import Narrower, Place, convert, whole
-from data_pipelines.text.tokenizer import Tokenizer
-from xmodels import systems
-from xmodels.interfaces.reading import Reading, plain_reading
+from data_pipelines.schema import Place, convert
+from xmodels.interfaces.loaded import Identity, Loaded
+from xmodels.interfaces.reading import plain_reading
 from xmodels.models import folder
-from xmodels.models.backbone import Backbone
-from xmodels.models.config import TokenConfig
-from xmodels.runs.loaded import BACKBONE_FOLDER, check_no_other, identify, load
+from xmodels.models.folder import BACKBONE_FOLDER
+from xmodels.runs.loaded import check_no_other, identify, load
 from xmodels.tasks.base import find
-from xmodels.tasks.base.find import task_class
+from xmodels.tasks.base.description import JOINT_FILE, TASK_FILE, Head, Run, TaskDescription
+from xmodels.tasks.base.find import part, task_class
+from xmodels.tasks.base.generation import Generator, refusal
+from xmodels.tasks.base.origin import RUN_CONFIG
 from xmodels.tasks.base.task import Task
-
-TASK_FILE = "task.json"
-JOINT_FILE = "tasks.json"  # of a run with several tasks, each with a folder of its own
-RUN_CONFIG = "config.json"  # of the run folder: its flags
-
-
-@dataclasses.dataclass(frozen=True)
-class TaskDescription:
-    """The contents of task.json.
-
-    Attributes:
-        task: a folder of `xmodels/tasks`, such as `classify`.
-        labels: the names of the classes, in the order of their ids; [] for tasks without labels.
-        num_texts: texts per input, 1 or 2; 0 if unknown, so that both are accepted.
-        max_sequence_length: including special tokens; longer inputs are truncated.
-        prefix: the text before each source of tasks that generate text.
-        settings: further settings of the task, which checks them itself.
-    """
-
-    task: Annotated[str, Narrower(lambda name: task_class(name) is not None, "a folder of xmodels/tasks")]
-    labels: Annotated[list[str], Narrower(lambda names: len(set(names)) == len(names), "a list of different texts")]
-    num_texts: whole(0, 2)
-    max_sequence_length: whole(4)
-    prefix: str = ""
-    settings: dict = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
-class Head:
-    """The head of a model folder without a task.json.
-
-    Attributes:
-        path: the folder.
-        weights: {name without `objective.TASK.`: array}.
-        config: of the network.
-        labels: names of the classes; [] for tasks without.
-        reading: how the network reads texts; None if it reads none.
-    """
-
-    path: str
-    weights: dict
-    config: TokenConfig
-    labels: list[str]
-    reading: Reading | None
 
 
 def write_task(run: str, task: Task, num_texts: int, max_sequence_length: int, kept: tuple[str, ...] = ()) -> None:
@@ -138,7 +92,8 @@ def task_of_model(path: str) -> TaskDescription | None:
     own = {name.removeprefix(start): value for name, value in values.items() if name.startswith(start)}
     if task_class(task).names_labels:
         labels = folder.read_labels(path) or [f"LABEL_{index}" for index in range(len(own["head.bias"]))]
-    head = Head(path, own, folder.read_config(path)[0], list(labels), identify(path).reading)
+    run = description_of_run(path)
+    head = Head(path, own, folder.read_config(path)[0], list(labels), identify(path).reading, run)
     return find.own(task, "head").describe(head)
 
 
@@ -176,95 +131,6 @@ def read_task(run: str) -> TaskDescription:
     if task_class(found.task).names_labels and not (found.labels and found.num_texts):
         raise CheckpointError(f"{path}: --task={found.task} needs `labels` and `num_texts` 1 or 2; one is missing.")
     return found
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """A fine-tuned run in memory.
-
-    Attributes:
-        description: of the task.
-        backbone: with its weights.
-        heads: the weights of the task, {`objective.…`: array}, which `assign` assigns to a built task.
-        tokenizer: of the network.
-        reading: the `Reading` of texts; None if the network has none.
-        path: the model folder.
-    """
-
-    description: TaskDescription
-    backbone: Backbone
-    heads: dict
-    tokenizer: Tokenizer
-    reading: object | None
-    path: str
-
-    def make_task(self, **options) -> Task:
-        """Returns the task with the labels of task.json, without weights."""
-        given, wanted = {"reading": self.reading} if self.reading else {}, task_class(self.description.task)
-        learnt = {name.split(".")[1] for name in self.heads}
-        others = sorted(name for name in learnt if task_class(name) is not None)
-        if others and self.description.task not in others:
-            raise CheckpointError(
-                f"{self.path}: {TASK_FILE} says --task={self.description.task}, but the weights are of --task={others[0]}."
-            )
-        if given and not any("reading" in inspect.signature(each.__init__).parameters for each in wanted.__mro__):
-            raise CheckpointError(
-                f"{self.path}: {TASK_FILE} says --task={self.description.task}, which reads no texts, but the network does."
-            )
-        return wanted(self.backbone.config, self.description.labels, **given, **options)
-
-    def assign(self, task: Task) -> None:
-        """Assigns the weights of a built task. Raises a CheckpointError if they do not fit."""
-        folder.assign(task.prefix, task, self.heads, os.path.join(self.path, folder.WEIGHTS))
-
-
-def optimizer_of(source: str) -> str | None:
-    """Returns the optimizer that trained a run, given its folder or the `backbone` in it; None if that is unknown."""
-    return _config_of(source).get("settings", {}).get("optimizer")
-
-
-def pretrained_by(source: str) -> str | None:
-    """Returns the optimizer that pretrained the network of a run, given as in `optimizer_of`; None if that is unknown."""
-    return _pretraining_of(source).get("settings", {}).get("optimizer")
-
-
-def options_of(source: str, system: ModuleType) -> Any:
-    """Returns the `Options` of the system with which the network of a run was pretrained, given as in `optimizer_of`, or the usual
-    ones where that is unknown; None if the system has none.
-
-    Raises:
-        CheckpointError: what the run was told by `--set` is no longer understood.
-    """
-    kind = systems.options_class(system)
-    own = {field.name for field in dataclasses.fields(kind)} if kind else ()
-    try:
-        given = settings.parse(_pretraining_of(source).get("flags", {}).get("set"))
-        return kind and settings.apply(kind(), {name: value for name, value in given.items() if name in own})
-    except UsageError as error:
-        raise CheckpointError(
-            f"{source}: the pretraining of this network was told what is not understood. {error}"
-        ) from None
-
-
-def _pretraining_of(source: str) -> dict:
-    """The config.json of the pretraining that a chain of fine-tunings began with; empty if it is not there any more."""
-    found, seen = _config_of(source), set()
-    while found.get("job") in ("finetune", "multitask"):
-        origin = found.get("flags", {}).get("init_checkpoint")
-        if not origin or origin in seen:
-            return {}
-        seen.add(origin)
-        found = _config_of(origin)
-    return found
-
-
-def _config_of(source: str) -> dict:
-    """The config.json of a run, given its folder or the `backbone` in it; empty if there is none."""
-    parent, name = os.path.split(os.path.abspath(source))
-    for path in (source, *([parent] if name == BACKBONE_FOLDER else [])):
-        if os.path.isdir(os.path.join(path, BACKBONE_FOLDER)) and os.path.isfile(os.path.join(path, RUN_CONFIG)):
-            return folder.read_json(os.path.join(path, RUN_CONFIG))
-    return {}
 
 
 COLUMNS = "text_column", "text_pair_column", "label_column"  # of tables of texts
@@ -311,3 +177,72 @@ def read_run(run: str) -> Run:
         reading = plain_reading(loaded.network, loaded.tokenizer.vocabulary, bool(loaded.writing))
         reading = reading.with_pooling(loaded.pooling)
     return Run(description, loaded.backbone, loaded.heads, loaded.tokenizer, reading, loaded.path)
+
+
+class Source:
+    """A run, a model folder or somebody else's checkpoint by its name, as tasks open it: a `tasks.base.source.Source`."""
+
+    def __init__(self, path: str):
+        self.path = path
+
+    def identify(self) -> Identity:
+        """Returns what it holds; reads no weights."""
+        return identify(self.path)
+
+    def load(self, *change) -> Loaded:
+        """Returns it in memory; arguments as of `runs.loaded.load`."""
+        return load(self.path, *change)
+
+    def description(self) -> TaskDescription | None:
+        """Returns the contents of its task.json; None if it has none."""
+        return read_task(self.path) if os.path.isfile(os.path.join(self.path, TASK_FILE)) else None
+
+    def columns(self) -> dict[str, str | None]:
+        """Returns the columns that `finetune` was given, as `given_columns`."""
+        return given_columns(self.path)
+
+
+def load_predictor(path: str):
+    """Returns the predictor of a fine-tuned run, or of a model folder that holds a head such as a classifier.
+
+    Raises:
+        CheckpointError: the folder was not fine-tuned, its task generates text, or its files are damaged or do not match.
+    """
+    module = part(read_task(path).task, "answer")
+    if getattr(module, "GENERATOR", None):
+        raise CheckpointError(
+            f"{path}: answers texts with texts. `xmodels translate` writes them, and `xmodels evaluate` scores them."
+        )
+    return module.Predictor(read_run(path), given_columns(path))
+
+
+def load_generator(path: str, **numbers):
+    """Returns the generator of a run or model folder, of the class that the task of its system defines.
+
+    Args:
+        numbers: further arguments of the `load` of that task.
+
+    Raises:
+        CheckpointError: the folder is incomplete, or its system does not generate text.
+    """
+    return _writer(path).load(Source(path), **numbers)
+
+
+def generator_class(path: str) -> type[Generator]:
+    """Returns the class of the result of `load_generator`, without reading weights."""
+    return _writer(path).GENERATOR
+
+
+def _writer(path: str):
+    """Returns the `answer` file of the task with which the system of a checkpoint generates."""
+    found = identify(path)
+    if found.writing is None:
+        raise refusal(found)
+    return part(found.writing.task, "answer")
+
+
+def load_answerer(path: str, task: str | None):
+    """Returns what answers for a run: its generator where its task writes texts, else its predictor."""
+    if getattr(part(task, "answer"), "GENERATOR", None):
+        return part(task, "answer").load(Source(path))
+    return load_predictor(path)
