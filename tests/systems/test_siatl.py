@@ -231,6 +231,8 @@ def test_a_text_becomes_a_classifier_that_is_served(pretrained, tmp_path, capsys
     assert np.abs(state["objective.language_model.bias"] - before[head]).max() < 0.1 < np.abs(before[head]).max() + 0.1
     np.testing.assert_array_equal(before["backbone.embedding.embeddings"], after["backbone.embedding.embeddings"])
     assert json.loads((tmp_path / "tuned/backbone/config.json").read_text())["config"]["word_dropout"] == 0.2
+    assert invoke("doctor", **run, model_dir=tmp_path / "tuned") == 0
+    assert f"{tmp_path / 'tuned'} is finished" in capsys.readouterr().out
     answers = tmp_path / "answers.jsonl"
     read = {"model_dir": tmp_path / "tuned", "input_file": tmp_path / "texts.txt", "output_file": answers}
     assert invoke("predict", **read) == 0

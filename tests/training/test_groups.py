@@ -136,7 +136,14 @@ def test_a_group_that_never_begins_has_neither_gradients_nor_moments():
     assert largest_difference(before, values(learner)) > 0
 
 
-@pytest.mark.parametrize("strategy, compiled", [("mirrored", False), ("mirrored", True), ("one_device", True)])
+@pytest.mark.parametrize(
+    "strategy, compiled",
+    [
+        ("mirrored", True),
+        pytest.param("mirrored", False, marks=pytest.mark.long),
+        pytest.param("one_device", True, marks=pytest.mark.long),
+    ],
+)
 def test_replicas_and_xla_do_what_one_device_does_without_tracing_again(strategy, compiled):
     groups = HEADS, BLOCKS, Group("tables", "embedding", "adagrad", learning_rate=0.01, begins=2, clip_norm=0.5)
     weights = LossWeights({"masked_lm": lambda progress: 0.2 * 0.5**progress}, 4)
