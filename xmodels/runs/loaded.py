@@ -1,5 +1,6 @@
 """A run, a model folder or somebody else's checkpoint, resolved once: its system, network, tokenizer, and how it reads and writes."""
 
+import dataclasses
 import os
 from collections.abc import Callable
 
