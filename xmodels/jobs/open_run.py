@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from data_pipelines.errors import UsageError
 from xmodels.conversion import names
 from xmodels.decoding.options import Decoding
+from xmodels.jobs.given_inputs import listed, texts
 from xmodels.jobs.predict import fill_mask
 from xmodels.runs import fine_tuned
 from xmodels.runs.fine_tuned import load_generator, task_of
@@ -25,25 +26,27 @@ class OpenRun:
     def __init__(self, source: str, predictor: answer.Predictor | None, generator: Generator | None):
         self.source, self.predictor, self.generator = source, predictor, generator
 
-    def predict(self, inputs: Sequence, batch_size: int = 32, **flags) -> list:
+    def predict(self, inputs: str | Sequence, batch_size: int = 32, **flags) -> list:
         """The prediction of each input, as the task gives it, in the order of the inputs.
 
         Args:
-            inputs: strings or tuples of strings; of other tasks what `xmodels/tasks/NAME/answer.py` takes.
+            inputs: a string, which is one text; or strings or tuples of strings, in a list, an array of numpy, a column or a table of
+                pandas; of other tasks what `xmodels/tasks/NAME/answer.py` takes.
             flags: of the task, such as `speed` of `fast_classify`; they hold until they are given again.
         """
         if self.predictor is None:
             raise UsageError(f"{self.source}: was not fine-tuned, so it predicts nothing; `generate` continues texts.")
         self.predictor.adjust(**flags)
-        asked = [self.predictor.as_input(each) if isinstance(each, str) else each for each in inputs]
+        asked = [self.predictor.as_input(each) if isinstance(each, str) else each for each in listed(inputs)]
         return self.predictor.predict(asked, batch_size)
 
     def generate(
-        self, prompts: Sequence[str], *, max_new_tokens: int | None = None, seed: int = 0, batch_size: int = 16, **decoding
+        self, prompts: str | Sequence[str], *, max_new_tokens: int | None = None, seed: int = 0, batch_size: int = 16, **decoding
     ) -> list[str]:  # fmt: skip
         """What follows each prompt, or its translation.
 
         Args:
+            prompts: a string, which is one prompt; or strings in a list, an array of numpy or a column of pandas.
             decoding: the fields of `xmodels.decoding.options.Decoding`, such as `top_k=40` or `num_beams=4`. By default the
                 likeliest token each time.
         """
@@ -53,7 +56,7 @@ class OpenRun:
         usual = {"temperature": 1.0 if decoding.keys() & {"top_k", "top_p"} else 0.0}
         usual["length_penalty"] = self.generator.penalty(None)
         chosen = Decoding(**(usual | decoding))
-        return self.generator.generate(list(prompts), chosen, seed=seed, batch_size=batch_size, **limit)
+        return self.generator.generate(texts(prompts), chosen, seed=seed, batch_size=batch_size, **limit)
 
 
 def open_run(model_dir: str) -> OpenRun:
