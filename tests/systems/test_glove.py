@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import json
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import tensorflow as tf
 
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.ops.pair_counts import frame_pairs
-from data_pipelines.pretraining import sorted_sums, tasks_split
+from data_pipelines.pretraining import beam_runner, sorted_sums, tasks_split
 from data_pipelines.pretraining.job import Settings, create, prepare
 from data_pipelines.pretraining.parts import collect_part
 from data_pipelines.pretraining.stages.pair_counts import keys_of, pair_counts, pairs_of
@@ -175,6 +176,16 @@ def test_workers_tasks_and_resuming_give_the_same_bytes(settings, records, tmp_p
     assert digests(several) == expected
 
 
+@pytest.mark.extra("apache_beam")
+def test_a_beam_pipeline_leaves_the_same_bytes(settings, records, tmp_path):
+    beam_runner.create(settings, str(tmp_path / "beam"))
+    assert digests(tmp_path / "beam") == digests(records)
+    once = dataclasses.replace(settings, deduplicate="exact")  # three rounds: what is dropped, the parts, the shards
+    beam_runner.create(once, str(tmp_path / "once"))
+    create(once, str(tmp_path / "local"), num_workers=2)
+    assert digests(tmp_path / "once") == digests(tmp_path / "local") != digests(records)
+
+
 def test_a_collection_that_broke_off_is_made_anew(settings, tmp_path, records):
     folder = tmp_path / "broken"
     job = prepare(settings, str(folder))
@@ -284,9 +295,13 @@ def test_files_of_vectors_are_read_as_they_are_written(tmp_path):
         word_vectors.read(f"glov:{path}")
 
 
-def test_from_text_to_vectors(records, tmp_path):
+def test_from_text_to_vectors(records, tmp_path, capsys):
     run = tmp_path / "run"
     flags = {"system": "glove", "size": "tiny", "data_dir": records, "model_dir": run}
+    assert invoke("doctor", **flags) == 0
+    assert "cooccurrence; 3 looked at" in capsys.readouterr().out
+    assert invoke("pretrain", **flags, num_train_steps=30, dry_run="true") == 0 and not run.exists()
+    assert re.search(r"center_ids +int32 \(4, 1024\)", capsys.readouterr().out)
     assert invoke("pretrain", **flags, num_train_steps=30, log_steps=15, eval_steps=1, set="x_max=10") == 0
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     losses = [entry["loss"] for entry in log if entry["kind"] == "train"]

@@ -80,7 +80,7 @@ def costs(learner, batches: Batches, num_steps: int) -> dict[str, str]:
         "compute": f"{_large(a_token)}FLOPs a token in training (three times the matrix products of the forward pass), "
         f"{_large(a_token * tokens)}FLOPs a step of {tokens:,} tokens",
     }
-    if peak:
+    if peak and a_token:  # tables of words multiply no matrices
         speed = peak["flops_per_second"] / a_token
         found["at the peak of this machine"] = (
             f"{_large(peak['flops_per_second'])}FLOPs a second ({peak['dtype']}, {peak['how']}): at most {speed:,.0f} tokens "
