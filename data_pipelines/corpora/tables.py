@@ -190,11 +190,13 @@ def separated_rows(
             wanted = _find(header, columns, with_labels, path)
             continue
         if columns.by_position:
-            header = fields
+            is_first, header = header is None, fields
             wanted = [
                 c and int(c)
                 for c in (columns.text, columns.text_pair, columns.label if with_labels is not False else None)
             ]
+            if is_first:
+                _check_no_header(fields, wanted, place(line))
         elif len(fields) > len(header):
             refuse(
                 place(line),
@@ -346,6 +348,17 @@ def _find(header: list[str], columns: Columns, with_labels: bool | None, path: s
     label = None if with_labels is False else position(columns.label, LABEL_NAMES, "--label_column", required)
     _check_different([text, pair, label], header, path)
     return [text, pair, label]
+
+
+def _check_no_header(fields: list[str], wanted: list[int | None], place: str) -> None:
+    """Raises a UsageError where the first row of a file that is read by position names its text and its label."""
+    text, _, label = (None if i is None or i >= len(fields) else fields[i].strip() for i in wanted)
+    if text and label and text.lower() in (*TEXT_NAMES, *PAIR_NAMES) and label.lower() in LABEL_NAMES:
+        named = [f"{flag}={fields[i].strip()}" for flag, i in zip(FLAGS, wanted, strict=True) if i is not None]
+        raise UsageError(
+            f"{place}: {text!r} and {label!r} are names of columns, and positions are for files without a header line. Give "
+            f"{' '.join(named)}, or take the line out."
+        )
 
 
 def _check_separator(header: list[str], path: str) -> None:

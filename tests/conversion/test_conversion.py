@@ -317,6 +317,10 @@ def test_names_of_labels_go_both_ways(tmp_path):
     (path / "config.json").write_text(json.dumps(named | {"id2label": {"0": "a", "1": "b"}}))
     loaded = convert.load(f"hf:{path}")
     assert loaded.labels is None and "has 3 classes but names 2 labels" in " ".join(loaded.warnings)
+    for other in ({"1": "a", "2": "b", "3": "c"}, {"0": "a", "1": "a", "2": "b"}, ["a", "b", "c"]):
+        (path / "config.json").write_text(json.dumps(named | {"id2label": other}))
+        loaded = convert.load(f"hf:{path}")
+        assert loaded.labels is None and "`id2label` must name the classes 0, 1, 2" in " ".join(loaded.warnings)
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,18 @@ def test_two_usual_names_of_texts_are_asked_about(tmp_path):
         read_table(str(tmp_path / "a.jsonl"), Columns())
 
 
+@pytest.mark.parametrize("header", ["text\tlabel", "Sentence\tLabel", "question\tclass"])
+def test_a_header_is_no_row_of_a_table_that_is_read_by_position(header, tmp_path):
+    (tmp_path / "a.tsv").write_text(f"{header}\nthe cat\tyes\n")
+    names = header.split("\t")
+    with pytest.raises(
+        UsageError, match=f"line 1: .*--text_column={names[0]} --label_column={names[1]}, or take the line out"
+    ):
+        read_table(str(tmp_path / "a.tsv"), Columns("0", None, "1"))
+    (tmp_path / "a.tsv").write_text("text\tyes\nthe cat\tlabel\n")
+    assert [row.label for row in read_table(str(tmp_path / "a.tsv"), Columns("0", None, "1"))] == ["yes", "label"]
+
+
 @pytest.mark.shared_data
 def test_labels_from_the_field(tmp_path, capsys):
     flags = {"task": "classify", "vocab_file": CASES / "nli_without_gold/vocab.txt", "max_seq_length": 32}

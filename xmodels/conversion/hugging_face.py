@@ -56,6 +56,11 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
     )
     heads.check_tags(loaded, config_file)
     doubts = [f"{config_file}: {doubt}" for doubt in form.doubts(stored)]
+    if "classify" in loaded.heads and stored.get("id2label") and _labels(stored) is None:
+        doubts.append(
+            f"{config_file}: `id2label` must name the classes 0, 1, 2, …, each by a text of its own. Found: "
+            f"{stored['id2label']!r:.80}. The names are left out."
+        )
     return dataclasses.replace(
         loaded, special_ids=special_ids, generation=generation, decoder_ids=decoder_ids,
         warnings=(*loaded.warnings, *warnings, *heads.notes(task, stored, config_file), *doubts), form=form,
