@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 
+from data_pipelines.errors import CheckpointError
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.interfaces.reading import Reading
 from xmodels.interfaces.writing import Writing
@@ -54,7 +55,15 @@ class Loaded(Identity):
         folder.assign(part.prefix, part, self.heads, os.path.join(self.path, folder.WEIGHTS))
 
     def objective(self):
-        """What turns the states of the network into tokens, with its weights."""
+        """Returns what turns the states of the network into tokens, with its weights.
+
+        Raises:
+            CheckpointError: the network writes no texts.
+        """
+        if self.writing is None:
+            raise CheckpointError(
+                f"{self.path}: holds a network that writes no texts, so none of its heads predicts tokens."
+            )
         objective = self.writing.objective(self.backbone.config)
         self.assign(objective)
         return objective
