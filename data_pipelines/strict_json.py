@@ -1,5 +1,6 @@
 """JSON that others wrote: whatever is wrong with it is a json.JSONDecodeError, and no text in it is half a character."""
 
+import collections
 import json
 import os
 import re
@@ -41,11 +42,12 @@ def read(path: str, encoding: str = "utf-8") -> Any:
         return loads(file.read())
 
 
-def loads(text: str | bytes, replace: bool = False) -> Any:
+def loads(text: str | bytes, replace: bool = False, unique: bool = False) -> Any:
     """The value of a text.
 
     Args:
         replace: put U+FFFD in the place of half characters.
+        unique: refuse an object that has a key twice, of which Python would take the last.
 
     Raises:
         HalfCharacter: there is one.
@@ -54,7 +56,7 @@ def loads(text: str | bytes, replace: bool = False) -> Any:
     if isinstance(text, bytes):
         text = text.decode("utf-8")
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_unique if unique else None)
     except json.JSONDecodeError:
         raise
     except RecursionError:
@@ -75,3 +77,11 @@ def loads(text: str | bytes, replace: bool = False) -> Any:
             ) from None
         return json.loads(re.sub("[\ud800-\udfff]", REPLACEMENT, whole))
     return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = collections.Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise json.JSONDecodeError(f"the key {twice!r:.60} stands twice in an object", "", 0)
+    return found

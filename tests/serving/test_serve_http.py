@@ -523,7 +523,7 @@ def test_the_command_serves_and_sigterm_answers_what_has_come(exports, request):
     port = int(re.search(r"at http://127.0.0.1:(\d+)/", process.stdout.readline())[1])
     body = json.dumps({"instances": TEXTS}).encode()
     with socket.create_connection(("127.0.0.1", port), timeout=30) as made:
-        address = b"POST /v1/models/classifier:predict HTTP/1.1\r\nHost: x\r\n"
+        address = b"POST /v1/models/classifier:predict HTTP/1.1\r\nHost: localhost\r\n"
         made.sendall(address + f"Content-Length: {len(body)}\r\n\r\n".encode() + body[:9])
         time.sleep(0.3)
         process.send_signal(signal.SIGTERM)

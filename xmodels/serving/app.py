@@ -15,6 +15,7 @@ from starlette.routing import Route
 from xmodels.serving.answers import as_json
 from xmodels.serving.batches import Batches
 from xmodels.serving.bodies import read_body, while_connected
+from xmodels.serving.hosts import Hosts
 from xmodels.serving.limits import Limits, RequestError
 from xmodels.serving.metrics import Metrics
 from xmodels.serving.model import Model
@@ -157,8 +158,18 @@ def _malformed(request: Request) -> RequestError:
     )
 
 
-def make_app(model: Model, limits: Limits, labels: list[str] | None = None, log_requests: bool = False) -> Starlette:
-    """The ASGI application of a model; `app.state.service` is its Service."""
+def make_app(
+    model: Model,
+    limits: Limits,
+    labels: list[str] | None = None,
+    log_requests: bool = False,
+    hosts: Hosts | None = None,
+) -> Starlette:
+    """The ASGI application of a model; `app.state.service` is its Service.
+
+    Args:
+        hosts: which requests are answered; None for all.
+    """
     service = Service(model, limits, labels)
     routes = [
         Route("/", service.page),
@@ -175,5 +186,5 @@ def make_app(model: Model, limits: Limits, labels: list[str] | None = None, log_
     app = Starlette(routes=routes, lifespan=service.running, exception_handlers=HANDLERS)
     app.router.redirect_slashes = False  # an address without its end is said to be wrong
     app.state.service = service
-    app.add_middleware(Watch, metrics=service.metrics, log_requests=log_requests)
+    app.add_middleware(Watch, metrics=service.metrics, log_requests=log_requests, hosts=hosts)
     return app

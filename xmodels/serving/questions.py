@@ -87,7 +87,7 @@ def _parsed(body: bytes) -> Any:
     if not body:
         raise RequestError("JSON Parse error: The document is empty.")
     try:
-        return strict_json.loads(body.decode("utf-8"))
+        return strict_json.loads(body.decode("utf-8"), unique=True)
     except UnicodeDecodeError as error:
         raise RequestError(
             f"JSON Parse error: not UTF-8: byte 0x{body[error.start]:02x} at offset {error.start}."

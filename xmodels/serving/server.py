@@ -1,20 +1,26 @@
 """The process of a server: its address, its clients' patience, and its end."""
 
 import asyncio
+import contextlib
 import gc
+import json
 import signal
 import socket
 import threading
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from data_pipelines.errors import UsageError
 from xmodels.serving.app import make_app
 from xmodels.serving.folder import ModelFolder, labels_of
+from xmodels.serving.hosts import Hosts
 from xmodels.serving.limits import Limits
 from xmodels.serving.model import Model
+from xmodels.serving.watch import HEADERS
 
 MOST_CONNECTIONS = 1000  # further ones get 503; below the 1,024 open files that a process has on many machines
 BACKLOG = 2048
@@ -23,12 +29,19 @@ LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
 def serve(
-    folder: ModelFolder, host: str, port: int, limits: Limits, log_requests: bool = False, trusted: bool = False
+    folder: ModelFolder,
+    host: str,
+    port: int,
+    limits: Limits,
+    log_requests: bool = False,
+    trusted: bool = False,
+    allowed_hosts: tuple[str, ...] = (),
 ) -> None:
     """Loads a model and answers requests until SIGTERM or SIGINT.
 
     Args:
         trusted: run any op of its graph.
+        allowed_hosts: further names by which clients may ask.
 
     Raises:
         UsageError: the address cannot be had.
@@ -40,7 +53,7 @@ def serve(
         model = Model(folder, trusted)
         model.warm_up()
         gc.freeze()  # what is loaded stays: looking for garbage in it takes a fifth of the time of a request
-        app = make_app(model, limits, labels_of(folder), log_requests)
+        app = make_app(model, limits, labels_of(folder), log_requests, Hosts(host, allowed_hosts))
         listening.listen(BACKLOG)  # who reads the next line may connect
         shown = f"[{host}]" if ":" in host else host
         print(
@@ -87,7 +100,6 @@ def run(app: Starlette, listening: socket.socket, limits: Limits) -> None:
         server_header=False,
         proxy_headers=False,
         backlog=BACKLOG,
-        limit_concurrency=MOST_CONNECTIONS,
         h11_max_incomplete_event_size=MOST_HEADER_BYTES,
         timeout_keep_alive=max(1, round(limits.client_timeout)),
         timeout_graceful_shutdown=max(1, round(limits.drain_timeout)),
@@ -119,7 +131,21 @@ class PatientProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
+        if len(self.connections) >= MOST_CONNECTIONS:
+            self.app = crowded
         self._wait_for_request()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers what is no HTTP, and closes the connection."""
+        body, headers = _json({"error": msg}), [(b"connection", b"close"), *HEADERS.items()]
+        with contextlib.suppress(h11.LocalProtocolError):  # an answer has begun already
+            for event in (
+                h11.Response(status_code=400, headers=[*_described(body), *headers]),
+                h11.Data(data=body),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event))
+        self.transport.close()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -148,3 +174,19 @@ class PatientProtocol(H11Protocol):
     def _close_where_nothing_is_asked(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
             self.transport.close()
+
+
+async def crowded(scope: Scope, receive: Receive, send: Send) -> None:
+    """The app of connections beyond `MOST_CONNECTIONS`."""
+    body = _json({"error": f"The server has {MOST_CONNECTIONS:,} connections, which is the most. Try again later."})
+    headers = [(b"retry-after", b"1"), (b"connection", b"close"), *HEADERS.items()]
+    await send({"type": "http.response.start", "status": 503, "headers": [*_described(body), *headers]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _json(value: dict[str, str]) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _described(body: bytes) -> list[tuple[bytes, bytes]]:
+    return [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]

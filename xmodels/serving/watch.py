@@ -6,12 +6,14 @@ import sys
 import time
 
 import tensorflow as tf
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from data_pipelines.escaping import for_terminal_line
+from xmodels.serving.hosts import Hosts, check_framing
 from xmodels.serving.limits import RequestError
 from xmodels.serving.metrics import Metrics
 
@@ -27,10 +29,14 @@ ROUTES = {"/": "page", "/health": "health", "/metrics": "metrics"}
 
 
 class Watch:
-    """ASGI middleware."""
+    """ASGI middleware.
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, log_requests: bool):
-        self.app, self.metrics, self.log_requests = app, metrics, log_requests
+    Args:
+        hosts: which requests are answered; None for all.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, log_requests: bool, hosts: Hosts | None = None):
+        self.app, self.metrics, self.log_requests, self.hosts = app, metrics, log_requests, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -46,7 +52,13 @@ class Watch:
             await send(message)
 
         try:
+            headers = Headers(scope=scope)
+            check_framing(headers)
+            if self.hosts:
+                self.hosts.check(scope["method"], headers)
             await self.app(scope, receive, send_with_headers)
+        except RequestError as error:
+            await _error(str(error), error.code, error.headers)(scope, receive, send_with_headers)
         except Exception as error:  # a fault of ours or of the network: the server goes on
             number = _log(error)
             if not code:

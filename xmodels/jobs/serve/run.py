@@ -23,4 +23,5 @@ def serve(options: Options) -> None:
         drain_timeout=options.drain_timeout,
     )
     folder = find_model(options.export_dir, options.name)
-    server.serve(folder, options.host, options.port, limits, options.log_requests, options.trust_graph)
+    allowed = tuple(name.strip() for name in options.allowed_hosts.split(",") if name.strip())
+    server.serve(folder, options.host, options.port, limits, options.log_requests, options.trust_graph, allowed)
