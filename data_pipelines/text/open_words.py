@@ -1,5 +1,6 @@
 """Words of which a network reads the characters too, so that those which the vocabulary lacks are not all alike."""
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from data_pipelines.errors import DataError
 from data_pipelines.features import Features
 from data_pipelines.text.plain_units import WordTokenizer
-from data_pipelines.text.tokenizer import Pieces
+from data_pipelines.text.tokenizer import Pieces, Tokenizer
 from data_pipelines.text.vocabulary import BOS, CLS, EOS, PAD, SEP, UNKNOWN, Vocabulary
 from data_pipelines.units.characters import BEGIN_SENTENCE, CHARACTER_IDS, END_SENTENCE, read_back, spell, spell_mark
 
@@ -86,6 +87,15 @@ class OpenVocabulary(Vocabulary):
         unknown = self[UNKNOWN]
         words = {place: read_back(features["character_ids"][place]) for place in np.flatnonzero(ids == unknown)}
         return [UnknownWord(unknown, words[i]) if words.get(i) is not None else int(x) for i, x in enumerate(ids)]
+
+
+def spelled(tokenizer: Tokenizer) -> Tokenizer:
+    """Returns the tokenizer, or a copy whose tokens have characters too, for networks that read them: those of their spelling."""
+    if tokenizer.is_open:
+        return tokenizer
+    found, vocabulary = copy.copy(tokenizer), tokenizer.vocabulary
+    found.vocabulary = OpenVocabulary(vocabulary.tokens, vocabulary.source, (), True)
+    return found
 
 
 class OpenWordTokenizer(WordTokenizer):

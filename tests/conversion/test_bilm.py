@@ -71,7 +71,7 @@ def test_layers_and_mix_are_those_of_bilm(case, tmp_path):
     compare(layers(backbone, inputs["char_ids_second"])[0], "fresh/second")
     compare(layers(backbone, inputs["char_ids_second"], memory)[0], "second")
     np.testing.assert_allclose(
-        np.array(backbone.words(inputs["char_ids_first"]))[0], outputs["first/token_embeddings"][0], atol=1e-5
+        np.array(backbone.embedding(inputs["char_ids_first"]))[0], outputs["first/token_embeddings"][0], atol=1e-5
     )
     mix = ScalarMix(3)
     mix.shares.assign(weights["elmo_W"])

@@ -142,9 +142,9 @@ class Elmo(Backbone):
 
     def __init__(self, config: ElmoConfig, **kwargs):
         super().__init__(config, **kwargs)
-        self.words = CharacterWords(
+        self.embedding = CharacterWords(
             NUM_CHARACTERS, config.character_dim, config.filter_widths, config.num_filters, config.num_highway,
-            config.output_dim, config.activation, config.initial_scale, name="words",
+            config.output_dim, config.activation, config.initial_scale, name="embedding",
         )  # fmt: skip
         self.ahead, self.behind = Direction(config, name="ahead"), Direction(config, name="behind")
 
@@ -167,10 +167,10 @@ class Elmo(Backbone):
         characters, mask = features["character_ids"], ops.cast(features["padding_mask"], "bool")
         if "reversed_character_ids" in features:
             characters = ops.concatenate([characters, features["reversed_character_ids"]], axis=0)
-            read, read_back = ops.split(self.words(characters), 2, axis=0)  # (B, L, P) each
+            read, read_back = ops.split(self.embedding(characters), 2, axis=0)  # (B, L, P) each
             order = None
         else:
-            read, order = self.words(characters), reversal(mask)  # (B, L, P), (B, L)
+            read, order = self.embedding(characters), reversal(mask)  # (B, L, P), (B, L)
             read_back = turned(read, order)
         begins = "memory" not in features
         memory = self.initial_memory(ops.shape(mask)[0])["memory"] if begins else features["memory"]

@@ -107,17 +107,17 @@ def _options(config: ElmoConfig) -> dict[str, Any]:
 def _rows(config: ElmoConfig) -> Iterator[tuple[str, str, tuple[int, ...]]]:
     """Yields our name, without `backbone.`, their name and their shape, of every tensor of theirs."""
     total, out, cell = sum(config.num_filters), config.output_dim, config.cell_dim
-    yield "words.embedding.embeddings", "char_embed", (NUM_CHARACTERS - 1, config.character_dim)
+    yield "embedding.embedding.embeddings", "char_embed", (NUM_CHARACTERS - 1, config.character_dim)
     for i, (width, filters) in enumerate(zip(config.filter_widths, config.num_filters, strict=True)):
-        yield f"words.convolutions.{i}.kernel", f"CNN/W_cnn_{i}", (1, width, config.character_dim, filters)
-        yield f"words.convolutions.{i}.bias", f"CNN/b_cnn_{i}", (filters,)
+        yield f"embedding.convolutions.{i}.kernel", f"CNN/W_cnn_{i}", (1, width, config.character_dim, filters)
+        yield f"embedding.convolutions.{i}.bias", f"CNN/b_cnn_{i}", (filters,)
     for i, (ours, theirs) in itertools.product(
         range(config.num_highway), (("gate", "carry"), ("transform", "transform"))
     ):
-        yield f"words.highways.{i}.{ours}.kernel", f"CNN_high_{i}/W_{theirs}", (total, total)
-        yield f"words.highways.{i}.{ours}.bias", f"CNN_high_{i}/b_{theirs}", (total,)
-    yield "words.projection.kernel", "CNN_proj/W_proj", (total, out)
-    yield "words.projection.bias", "CNN_proj/b_proj", (out,)
+        yield f"embedding.highways.{i}.{ours}.kernel", f"CNN_high_{i}/W_{theirs}", (total, total)
+        yield f"embedding.highways.{i}.{ours}.bias", f"CNN_high_{i}/b_{theirs}", (total,)
+    yield "embedding.projection.kernel", "CNN_proj/W_proj", (total, out)
+    yield "embedding.projection.bias", "CNN_proj/b_proj", (out,)
     for number, layer in itertools.product(range(2), range(config.num_layers)):
         ours = f"{DIRECTIONS[number]}.recurrent_layers.{layer}"
         theirs = f"RNN_{number}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"

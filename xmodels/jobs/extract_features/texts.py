@@ -10,6 +10,7 @@ from tqdm.auto import tqdm
 
 from data_pipelines.errors import UsageError
 from data_pipelines.text.framing import max_text_tokens, pack_ids
+from data_pipelines.text.open_words import spelled
 from xmodels.interfaces.loaded import Loaded
 from xmodels.interfaces.reading import STATELESS
 from xmodels.tasks.base.answer import compiled, without_padding
@@ -87,6 +88,8 @@ class FrozenNetwork:
 
     def __init__(self, loaded: Loaded, wanted: Wanted, max_sequence_length: int):
         self.backbone, self.tokenizer, self.wanted = loaded.backbone, loaded.tokenizer, wanted
+        if "character_ids" in self.backbone.reads:
+            self.tokenizer = spelled(self.tokenizer)
         self.frame = reading_of(loaded)[0].frame
         self.max_sequence_length = max_sequence_length
         self.factors = wanted.factors()

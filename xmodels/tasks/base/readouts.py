@@ -9,8 +9,9 @@ from tqdm.auto import tqdm
 
 from data_pipelines.errors import UsageError
 from data_pipelines.text.framing import pack_texts
+from data_pipelines.text.open_words import spelled
 from xmodels.interfaces.loaded import Loaded
-from xmodels.interfaces.reading import SAME, STATELESS, Reading, plain_reading
+from xmodels.interfaces.reading import SAME, STATELESS, Reading, mean_of_states, plain_reading
 from xmodels.layers.pooling import pooling_of
 from xmodels.layers.poolings import PUBLISHED
 from xmodels.tasks.base.answer import compiled, without_padding
@@ -85,6 +86,8 @@ class Readouts:
 
     def __init__(self, loaded: Loaded, asked: Asked, max_sequence_length: int):
         self.backbone, self.tokenizer, self.asked = loaded.backbone, loaded.tokenizer, asked
+        if "character_ids" in self.backbone.reads:
+            self.tokenizer = spelled(self.tokenizer)
         self.max_sequence_length = max_sequence_length
         self.reading, answers = reading_of(loaded)
         if asked.pooling == PUBLISHED and not answers:
@@ -93,7 +96,7 @@ class Readouts:
                 f"about a text. Take one of {', '.join(STATELESS)}."
             )
         # Where the last layer is what a call returns, a state that has a name stands in the table already.
-        named = self.reading.summary in SAME and not loaded.network.encodes
+        named = self.reading.summary in (*SAME, mean_of_states) and not loaded.network.encodes
         self.published = asked.published and answers and (asked.pooling == PUBLISHED or not named)
         self._answer = compiled(self._states)
 
