@@ -63,9 +63,13 @@ def whole_file(path: str, mode: str = "wb", newline: str | None = None) -> Itera
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.remove(temporary)
+        if (
+            isinstance(error, OSError) and error.errno and error.filename is None
+        ):  # such as a full disk, which names no file
+            raise OSError(error.errno, error.strerror, path) from None
         raise
 
 

@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -25,6 +26,7 @@ from xmodels.models.config import TokenConfig
 
 CONFIG, WEIGHTS, VOCABULARY, TOKENIZER = "config.json", "weights.safetensors", "vocab.txt", "tokenizer_config.json"
 LABELS = "labels.json"  # of a classifier
+OS_ERROR = re.compile(r"\(os error (\d+)\)")
 BACKBONE_FOLDER = "backbone"  # the model folder in that of a run
 DECISIVE = (CONFIG, WEIGHTS, TOKENIZER, LABELS, *ASSETS)  # files on which predictions depend
 
@@ -70,7 +72,12 @@ def check_finite(values: Mapping[str, np.ndarray], source: str) -> None:
 
 def write_weights(values: Mapping[str, np.ndarray], path: str, form: str | None = None) -> None:
     """Writes tensors as a safetensors file; `form` is the `format` in its header."""
-    save_file(dict(values), path, metadata={"format": form} if form else None)
+    try:
+        save_file(dict(values), path, metadata={"format": form} if form else None)
+    except SafetensorError as error:  # says in words what the operating system says by a number
+        if found := OS_ERROR.search(str(error)):
+            raise OSError(int(found[1]), os.strerror(int(found[1])), path) from None
+        raise
     give_usual_mode(path)
 
 

@@ -43,8 +43,11 @@ class RunLog:
 
     def note(self, kind: str, step: int, values: dict) -> None:
         """Adds an entry that holds more than numbers, to log.jsonl only."""
-        with append_to(self.path) as file:
-            file.write(json.dumps({"kind": kind, "step": step, "time": time.time(), **values}) + "\n")
+        try:
+            with append_to(self.path) as file:
+                file.write(json.dumps({"kind": kind, "step": step, "time": time.time(), **values}) + "\n")
+        except OSError as error:  # of a full disk, which names no file
+            raise OSError(error.errno, error.strerror, self.path) from None
 
     def write(self, kind: str, step: int, values: dict[str, float]) -> None:
         """Adds one entry, such as ("train", 100, {"loss": 6.8})."""
