@@ -106,7 +106,7 @@ def test_a_tagger_learns_from_records_with_a_mix_on_both_sides_of_its_lstm(folde
     assert np.abs(mixes).max() > 1e-4 and not np.array_equal(*mixes)
     answer = served(tmp_path / "tag", tmp_path / "served", ["york ann"])
     predicted = load(str(tmp_path / "tag")).predict(["york ann"])[0]
-    assert answer["text"][0].tolist() == [each.text.encode() for each in predicted.entities]
+    assert answer["entity"][0].tolist() == [each.text.encode() for each in predicted.entities]
 
 
 @pytest.mark.long
