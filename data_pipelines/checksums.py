@@ -55,7 +55,7 @@ def check(folder: str, names: Iterable[str]) -> None:
 
 
 def _kept(folder: str, sums: dict[str, str], name: str) -> str:
-    """The command that accepts a change."""
+    """Returns the command that accepts a change."""
     there = sorted(n for n in {*sums, name} if os.path.isfile(os.path.join(folder, n)))
     return f"; or, to keep the change: (cd {shlex.quote(folder)} && sha256sum {shlex.join(there)} > {FILE})"
 

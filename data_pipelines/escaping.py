@@ -11,12 +11,12 @@ _FORMULA = re.compile(r"[=@\t\r]|[+-](?!\.?\d[\d.,eE+-]*$)")
 
 
 def for_terminal(text: str) -> str:
-    """The same with escapes, such as \\x1b, in place of characters that could steer a terminal; tabs and line ends stay."""
+    """Returns the same with escapes, such as \\x1b, in place of characters that could steer a terminal; tabs and line ends stay."""
     return _UNSEEN.sub(lambda found: _spelled(found[0]), text)
 
 
 def for_terminal_line(text: str) -> str:
-    """The same in one line."""
+    """Returns the same in one line."""
     return for_terminal(text).replace("\n", "\\n")
 
 
@@ -40,13 +40,13 @@ class TerminalStream:
 
 
 def for_markdown(text: str) -> str:
-    """The same for one line of Markdown, be it in a cell of a table: no HTML, no further cells, no line ends."""
+    """Returns the same for one line of Markdown, be it in a cell of a table: no HTML, no further cells, no line ends."""
     text = for_terminal(text).replace("\n", "\\n").replace("\t", " ")
     return re.sub(r"([\\`*\[\]|])", r"\\\1", html.escape(text, quote=False))
 
 
 def for_code_span(text: str) -> str:
-    """The same as code within a line of Markdown, whatever backticks it holds. (CommonMark, code spans)"""
+    """Returns the same as code within a line of Markdown, whatever backticks it holds. (CommonMark, code spans)"""
     text = for_terminal(text).replace("\n", "\\n").replace("\t", " ")
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     blank = " " * (len(fence) > 1 or not text)
@@ -54,12 +54,12 @@ def for_code_span(text: str) -> str:
 
 
 def for_json_line(value: Any) -> str:
-    """A value as JSON in one line that shows nothing but what it says."""
+    """Returns a value as JSON in one line that shows nothing but what it says."""
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def for_spreadsheet(text: str) -> str:
-    """The same as a cell that a spreadsheet does not compute: an apostrophe goes before what would begin a formula.
+    """Returns the same as a cell that a spreadsheet does not compute: an apostrophe goes before what would begin a formula.
 
     Numbers with a sign stay as they are. (OWASP, CSV injection)
     """

@@ -19,7 +19,7 @@ class Feature:
     meaning: str = dataclasses.field(default="", compare=False)
 
     def fits(self, other: "Feature") -> bool:
-        """Whether the shapes agree where both are known."""
+        """Returns whether the shapes agree where both are known."""
         return len(self.shape) == len(other.shape) and all(
             a is None or b is None or a == b for a, b in zip(self.shape, other.shape, strict=True)
         )

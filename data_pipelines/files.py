@@ -15,7 +15,7 @@ from data_pipelines.errors import UsageError
 
 
 def file_sha256(path: str, progress=lambda num_bytes: None) -> str:
-    """The SHA-256 of a file, read in blocks."""
+    """Returns the SHA-256 of a file, read in blocks."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
@@ -25,12 +25,12 @@ def file_sha256(path: str, progress=lambda num_bytes: None) -> str:
 
 
 def temporary_name(path: str) -> str:
-    """A name beside `path` that no other writer of it takes, be it on another machine that shares the folder."""
+    """Returns a name beside `path` that no other writer of it takes, be it on another machine that shares the folder."""
     return f"{path}.{uuid.uuid4().hex[:12]}.partial"
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a name is one that `temporary_name` gives."""
+    """Returns whether a name is one that `temporary_name` gives."""
     return re.fullmatch(r".+\.[0-9a-f]{12}\.partial", name) is not None
 
 
@@ -54,7 +54,7 @@ def remove_own(folder: str, names: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: str, mode: str = "wb", newline: str | None = None) -> Iterator[IO]:
-    """A file that appears as `path` when it is whole, and not at all after an error. It takes the place of a link."""
+    """Yields a file that appears as `path` when it is whole, and not at all after an error. It takes the place of a link."""
     temporary = temporary_name(path)
     try:
         new = mode.replace("w", "x")  # a link that lies there already is no new file
@@ -102,7 +102,8 @@ def check_own(path: str) -> None:
 
 
 def open_own(path: str, flags: int) -> int:
-    """A descriptor of a regular file inside of a folder of ours; one that lies there as a link, a pipe or a device is refused.
+    """Returns a descriptor of a regular file inside of a folder of ours; one that lies there as a link, a pipe or a device is
+    refused.
 
     Args:
         flags: of `os.open`.

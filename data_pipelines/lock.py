@@ -88,7 +88,7 @@ def _taken(folder: str, flag: str, owner: str) -> UsageError:
 
 
 def _own(path: str, flag: str):
-    """The file of the lock, open and locked."""
+    """Returns the file of the lock, open and locked."""
     for attempts_left in reversed(range(ATTEMPTS)):
         with contextlib.suppress(FileExistsError):  # a folder that vanishes at this moment is no folder to `makedirs`
             os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -19,7 +19,7 @@ MOST_NAMED = 8  # unknown keys that a message lists
 
 
 @dataclasses.dataclass(frozen=True)
-class Narrower:
+class Constraint:
     """What a value must be beside its type: `holds`, and how a message says it."""
 
     holds: Callable[[Any], bool]
@@ -27,9 +27,9 @@ class Narrower:
 
 
 def whole(least: int, most: int = LARGEST) -> Any:
-    """A whole number from `least` to `most`."""
+    """Returns a whole number from `least` to `most`."""
     return Annotated[
-        int, Narrower(lambda value: least <= value <= most, f"a whole number from {least}" + _upto(most, LARGEST))
+        int, Constraint(lambda value: least <= value <= most, f"a whole number from {least}" + _upto(most, LARGEST))
     ]
 
 
@@ -38,17 +38,17 @@ def _upto(most: int, usual: int) -> str:
 
 
 Count, Positive = whole(0), whole(1)
-Finite = Annotated[float, Narrower(lambda value: abs(value) < LARGEST**4 and math.isfinite(value), "a finite number")]
-Share = Annotated[float, Narrower(lambda value: 0 < value <= 1, "a number above 0, at most 1")]
+Finite = Annotated[float, Constraint(lambda value: abs(value) < LARGEST**4 and math.isfinite(value), "a finite number")]
+Share = Annotated[float, Constraint(lambda value: 0 < value <= 1, "a number above 0, at most 1")]
 Sha256 = Annotated[
     str,
-    Narrower(
+    Constraint(
         lambda value: re.fullmatch("[0-9a-f]{64}", value) is not None, "a SHA-256, 64 of the characters 0-9 and a-f"
     ),
 ]
 FileName = Annotated[
     str,
-    Narrower(
+    Constraint(
         lambda value: value not in ("", ".", "..") and not set(value) & set("/\\\0"),
         "the name of a file in this folder",
     ),
@@ -56,8 +56,8 @@ FileName = Annotated[
 
 
 def one_of(*names: str) -> Any:
-    """One of these texts."""
-    return Annotated[str, Narrower(lambda value: value in names, f"one of {', '.join(names)}")]
+    """Returns one of these texts."""
+    return Annotated[str, Constraint(lambda value: value in names, f"one of {', '.join(names)}")]
 
 
 NAMES = {
@@ -68,7 +68,7 @@ NAMES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Location:
     """Where a value stands, and what a message about it says.
 
     Attributes:
@@ -85,8 +85,8 @@ class Place:
     advice: str = ""
     verdict: str = "damaged: "
 
-    def at(self, name: str | int) -> "Place":
-        """The place of an entry."""
+    def at(self, name: str | int) -> "Location":
+        """Returns the place of an entry."""
         key = f"{self.key}[{name}]" if isinstance(name, int) else f"{self.key}.{name}" if self.key else name
         return dataclasses.replace(self, key=key)
 
@@ -94,13 +94,13 @@ class Place:
         return self.error(f"{self.file}: {self.verdict}{what} {self.advice}".rstrip())
 
     def misfit(self, expected: str, found: Any) -> ReportedError:
-        """The error about a value of the wrong kind."""
+        """Returns the error about a value of the wrong kind."""
         subject = f"`{self.key}` must be" if self.key else "expected"
         return self.fault(f"{subject} {expected}. Found: {_short(found)}.")
 
 
 def _short(value: Any) -> str:
-    """The beginning of a value. Whole numbers of thousands of digits have no decimal form in Python."""
+    """Returns the beginning of a value. Whole numbers of thousands of digits have no decimal form in Python."""
     if type(value) is int and abs(value) >= 10**60:
         return "a whole number of more than 60 digits"
     try:
@@ -109,9 +109,9 @@ def _short(value: Any) -> str:
         return f"a {type(value).__name__} with a number of thousands of digits"
 
 
-def convert(value: Any, wanted: Any, place: Place) -> Any:
-    """The value as `wanted`: a dataclass, int, float, str, bool, dict, list, or one of the last two with the types of its
-    entries, a tuple, `Annotated` or a union with None.
+def convert(value: Any, wanted: Any, place: Location) -> Any:
+    """Returns the value as `wanted`: a dataclass, int, float, str, bool, dict, list, or one of the last two with the types of
+    its entries, a tuple, `Annotated` or a union with None.
 
     Raises:
         the error of `place`: names file and key, what was found and what was expected.
@@ -150,8 +150,8 @@ def convert(value: Any, wanted: Any, place: Place) -> Any:
     return value
 
 
-def _inner(entry: Any, kind: Any, place: Place, name: str | int, wanted: Any, whole_value: Any) -> Any:
-    """An entry of a list or an object. Of plain ones, which have a name as a whole, the whole is at fault."""
+def _inner(entry: Any, kind: Any, place: Location, name: str | int, wanted: Any, whole_value: Any) -> Any:
+    """Returns an entry of a list or an object. Of plain ones, which have a name as a whole, the whole is at fault."""
     try:
         return convert(entry, kind, place.at(name))
     except place.error:
@@ -169,14 +169,14 @@ def _name(wanted: Any, origin: type) -> str:
 
 
 def fields(kind: type) -> dict[str, Any]:
-    """The fields of a dataclass with their types."""
+    """Returns the fields of a dataclass with their types."""
     hints = typing.get_type_hints(kind, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
 @functools.cache
 def _fields(kind: type) -> dict[str, tuple[Any, bool]]:
-    """The same, {name: (type, whether it must be there)}."""
+    """Returns the same, {name: (type, whether it must be there)}."""
     nothing, types_of = dataclasses.MISSING, fields(kind)
     return {
         field.name: (types_of[field.name], field.default is nothing and field.default_factory is nothing)
@@ -184,7 +184,7 @@ def _fields(kind: type) -> dict[str, tuple[Any, bool]]:
     }
 
 
-def _record(value: Any, kind: type, place: Place) -> Any:
+def _record(value: Any, kind: type, place: Location) -> Any:
     if type(value) is not dict:
         raise place.misfit("an object", value)
     known = _fields(kind)
@@ -198,8 +198,8 @@ def _record(value: Any, kind: type, place: Place) -> Any:
     return kind(**{name: convert(value[name], known[name][0], place.at(name)) for name in known if name in value})
 
 
-def _missing(name: str, wanted: Any, place: Place) -> ReportedError:
-    """The error about a key that is not there."""
+def _missing(name: str, wanted: Any, place: Location) -> ReportedError:
+    """Returns the error about a key that is not there."""
     if typing.get_origin(wanted) is Annotated:
         expected = typing.get_args(wanted)[1].expected
     else:

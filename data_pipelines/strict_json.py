@@ -29,7 +29,7 @@ class NoFile(json.JSONDecodeError):
 
 
 def read(path: str, encoding: str = "utf-8") -> Any:
-    """The value in the file `path`.
+    """Returns the value in the file `path`.
 
     Raises:
         NoFile: there is something else of this name.
@@ -43,7 +43,7 @@ def read(path: str, encoding: str = "utf-8") -> Any:
 
 
 def loads(text: str | bytes, replace: bool = False, unique: bool = False) -> Any:
-    """The value of a text.
+    """Returns the value of a text.
 
     Args:
         replace: put U+FFFD in the place of half characters.

@@ -46,7 +46,7 @@ _Loader.add_implicit_resolver(
 
 
 def read(path: str, variables: Mapping[str, str], flag: str, advice: str) -> tuple[Any, dict[str, int]]:
-    """The value of a file, and the line of each dotted key.
+    """Returns the value of a file, and the line of each dotted key.
 
     Args:
         variables: what `${name}` stands for; what is not in it is looked for in the environment.
@@ -75,7 +75,7 @@ def read(path: str, variables: Mapping[str, str], flag: str, advice: str) -> tup
 
 
 def _parsed(path: str, text: str) -> tuple[_Loader, yaml.Node | None]:
-    """The reader of a text and its tree.
+    """Returns the reader of a text and its tree.
 
     Raises:
         DataError: the text is not YAML; names the line.
@@ -154,7 +154,7 @@ class _Reading:
             )
 
     def _whole(self, node: yaml.ScalarNode, key: str) -> str:
-        """The text of a node; two escapes such as \\ud83d\\ude00 are one character, and a half is a fault."""
+        """Returns the text of a node; two escapes such as \\ud83d\\ude00 are one character, and a half is a fault."""
         try:
             return node.value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         except UnicodeDecodeError:
@@ -200,7 +200,7 @@ def _dotted(key: str, name: str) -> str:
 
 
 def _lines(node: yaml.Node, key: str = "") -> dict[str, int]:
-    """{dotted key: its line}, of a tree that `_Reading` has found to be small."""
+    """Returns {dotted key: its line}, of a tree that `_Reading` has found to be small."""
     found = {key: node.start_mark.line + 1} if key and not isinstance(node, yaml.MappingNode) else {}
     if isinstance(node, yaml.MappingNode):
         for name, inner in node.value:
@@ -214,7 +214,7 @@ def _lines(node: yaml.Node, key: str = "") -> dict[str, int]:
 
 
 def variables_of(text: str | None) -> dict[str, str]:
-    """What `--set=NAME=VALUE,…` says.
+    """Returns what `--set=NAME=VALUE,…` says.
 
     Raises:
         UsageError: a part is no NAME=VALUE.

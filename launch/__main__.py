@@ -10,12 +10,12 @@ from launch.command import SECTIONS, guarded, listed
 
 
 def verbs() -> list[str]:
-    """All verbs: the modules of this folder that are commands."""
+    """Returns all verbs: the modules of this folder that are commands."""
     return [m.name for m in pkgutil.iter_modules(launch.__path__) if m.name not in ("command", "__main__")]
 
 
 def overview() -> str:
-    """The text of `xmodels --help`: the verbs by what they are for."""
+    """Returns the text of `xmodels --help`: the verbs by what they are for."""
     commands = [importlib.import_module(f"launch.{verb}").COMMAND for verb in verbs()]
     lines = ["xmodels VERB [flags]: pretrain, fine-tune, compare and ship language models on your own text."]
     column = max(map(len, verbs()))

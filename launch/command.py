@@ -92,7 +92,7 @@ class Command:
         return "\n".join(lines)
 
     def parse(self, arguments: list[str]):
-        """The options that the arguments behind the verb give.
+        """Returns the options that the arguments behind the verb give.
 
         Raises:
             SystemExit: after printing the help (0), or the error and the nearest known names (2).
@@ -143,7 +143,7 @@ class Command:
         return next((name for name in named if name in known and name != "auto"), None)
 
     def _warn_of_repeated(self, arguments: list[str]) -> None:
-        """Of a flag that is given twice the last value counts, as with Google's scripts. Texts would be lost in silence."""
+        """Warns of a flag that is given twice: the last value counts, as with Google's scripts, and a text would be lost in silence."""
         aliases = {option.alias: option.shown for option in self.declared if option.alias}
         single = {o.shown for o in self.declared if not (o.positional or o.repeatable or o.type is bool)}
         names = [argument.lstrip("-").partition("=")[0] for argument in arguments if argument.startswith("--")]
@@ -180,7 +180,7 @@ class Command:
 
 
 def _described(option: Option) -> list[str]:
-    """The lines of `--help` about an option."""
+    """Returns the lines of `--help` about an option."""
     kind = {bool: "true|false", int: "INT", float: "FLOAT", str: "STRING"}[option.type]
     shape = kind if option.values else "|".join(option.choices) or kind
     name = option.name.upper() if option.positional else f"--{option.shown}"
@@ -191,7 +191,7 @@ def _described(option: Option) -> list[str]:
 
 
 def listed(meanings: Mapping[str, str], width: int) -> list[str]:
-    """Names with their meanings beside them, as lines."""
+    """Returns names with their meanings beside them, as lines."""
     column = max(map(len, meanings), default=0) + 2
     return [
         line

@@ -23,7 +23,7 @@ NOT_FROM_PYTHON = ("cloud_tpu", "compare", "doctor", "quickstart", "serve")
 
 
 def options_module(verb: str) -> str | None:
-    """The module with the `Options` of a verb that Python has; None where there is none."""
+    """Returns the module with the `Options` of a verb that Python has; None where there is none."""
     if verb in NOT_FROM_PYTHON:
         return None
     found = [f"{DATA_OPTIONS}.{verb}"] if verb in modules_of(DATA_OPTIONS) else []
@@ -33,12 +33,12 @@ def options_module(verb: str) -> str | None:
 
 
 def verbs() -> list[str]:
-    """The verbs that Python has."""
+    """Returns the verbs that Python has."""
     return sorted(name for package in (JOBS, DATA_OPTIONS) for name in modules_of(package) if options_module(name))
 
 
 def function_of(verb: str) -> Callable[..., Any]:
-    """The function of a verb: its signature names the options, its documentation explains them."""
+    """Returns the function of a verb: its signature names the options, its documentation explains them."""
     found = options_module(verb)
     if found is None:
         raise UsageError(f"xmodels has no `{verb}`.{nearest(verb, verbs())}")
@@ -66,7 +66,7 @@ def _parameter(option) -> inspect.Parameter:
 
 
 def load(model_dir: "str | os.PathLike[str]") -> "OpenRun":
-    """A finished run or a model folder, opened for use on any backend of Keras.
+    """Returns a finished run or a model folder, opened for use on any backend of Keras.
 
     Returns:
         An object with `predict(texts)` where the network was fine-tuned or is a masked language model, else with

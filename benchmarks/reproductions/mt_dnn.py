@@ -93,7 +93,7 @@ def write_tasks(flags) -> dict[str, Task]:
     """All tables in one form, cut to what is asked for."""
     from data_pipelines.strict_yaml import variables_of
     from xmodels.jobs.multitask.plan import read_plan
-    from xmodels.tasks.base.find import part
+    from xmodels.tasks.base.find import load_part
 
     plan, found = read_plan(flags.tasks_file, variables_of(flags.set)), {}
     for name, own in plan.tasks.items():
@@ -104,7 +104,7 @@ def write_tasks(flags) -> dict[str, Task]:
             parts["eval"], parts["test"] = halves(parts["eval"])
         limits = {"train": flags.rows, "eval": flags.dev_rows, "test": flags.dev_rows}
         files = {f"{each}_file": write(flags, name, each, rows[: limits[each]]) for each, rows in parts.items()}
-        score = values.get("best_metric") or part(kind, "score").DECISIVE
+        score = values.get("best_metric") or load_part(kind, "score").SELECTION_METRIC
         kept = {key: value for key, value in values.items() if key not in OF_FILES}
         found[name] = Task(kind, score, kept, files, len(parts["train"][: flags.rows]))
     if flags.target not in found or found[flags.target].kind != "san":

@@ -36,28 +36,28 @@ class ArraySource:
         return found.hexdigest()[:16]
 
     def part(self, index: int, count: int) -> "ArraySource":
-        """Every `count`-th example, for one of several hosts. The indices stay those of the whole."""
+        """Returns every `count`-th example, for one of several hosts. The indices stay those of the whole."""
         part = ArraySource({name: array[index::count] for name, array in self.arrays.items()}, self.name)
         part.indices = self.indices[index::count]
         return part
 
     def window_sizes(self, epoch: int, seed: int) -> np.ndarray:
-        """One window holds all."""
+        """Returns one window holds all."""
         return np.array([self.num_examples])
 
     def windows(self, epoch: tf.Tensor, seed: int, first: tf.Tensor) -> tf.data.Dataset:
-        """(index, place in the arrays), both (N,), of all examples in one window, shuffled; nothing behind it."""
+        """Returns (index, place in the arrays), both (N,), of all examples in one window, shuffled; nothing behind it."""
         indices = tf.constant(self.indices, tf.int64)
         places = permutation(seed + 1, epoch, indices)
         return tf.data.Dataset.from_tensors((tf.gather(indices, places), places)).skip(first)
 
     def in_order(self) -> tf.data.Dataset:
-        """(index, place in the arrays) of all examples."""
+        """Returns (index, place in the arrays) of all examples."""
         places = tf.range(self.num_examples, dtype=tf.int64)
         return tf.data.Dataset.from_tensor_slices((tf.constant(self.indices, tf.int64), places))
 
     def read_from(self, first: tf.Tensor) -> tf.data.Dataset:
-        """(index, place in the arrays) of all examples from the place `first` on, in order, and round for ever."""
+        """Returns (index, place in the arrays) of all examples from the place `first` on, in order, and round for ever."""
         return self.in_order().repeat().skip(first)
 
     @functools.cached_property
@@ -72,7 +72,7 @@ class ArraySource:
         return np.max([mask.sum(axis=1) for mask in self.masks], axis=0)
 
     def lengths(self, places: tf.Tensor) -> tf.Tensor:
-        """The same of the examples at these places, int64 (N,)."""
+        """Returns the same of the examples at these places, int64 (N,)."""
         return tf.gather(tf.constant(self.num_tokens), places)
 
     def parse(self, places: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -75,7 +75,7 @@ class Batches:
         self, consumed: int = 0, host: int = 0, num_hosts: int = 1, per_batch: int = 0, first_epoch: int = 0,
         cursor: tuple[int, int, int] | None = None, first_batch: int = 0,
     ) -> tf.data.Dataset:  # fmt: skip
-        """An endless stream of whole batches. Where it goes on is found without reading what lies before.
+        """Returns an endless stream of whole batches. Where it goes on is found without reading what lies before.
 
         Args:
             consumed: examples that this host has seen already since `first_epoch`; reading goes on behind them.
@@ -125,7 +125,7 @@ class Batches:
         return self.grouping.batches(stream, prepare, self.batch_size, per_batch)
 
     def _rows(self, source: RecordSource, consumed: int) -> tf.data.Dataset:
-        """The examples of a stream, so that every row of a batch goes on where it ended in the batch before.
+        """Returns the examples of a stream, so that every row of a batch goes on where it ended in the batch before.
 
         Row r of B begins with record r N / B, and goes on for ever: after an epoch it has reached where row r + 1 began.
         (Dai et al., 2019, section 3.2)
@@ -144,7 +144,7 @@ class Batches:
         return rows.interleave(row, cycle_length=self.batch_size, block_length=1)
 
     def _rows_once(self, source: RecordSource) -> tf.data.Dataset:
-        """The examples of a stream as `_rows` reads them, each once; where a row ends before others, its index is -1."""
+        """Returns the examples of a stream as `_rows` reads them, each once; where a row ends before others, its index is -1."""
         bounds = np.arange(self.batch_size + 1, dtype=np.int64) * source.num_examples // self.batch_size
         steps = int(np.diff(bounds).max())
 
@@ -156,7 +156,7 @@ class Batches:
         return rows.interleave(row, cycle_length=self.batch_size, block_length=1)
 
     def _from(self, source, epoch: int, window: int, skipped: int, unfold) -> tf.data.Dataset:
-        """All that windows unfold into, from a place of a window on, for ever."""
+        """Returns all that windows unfold into, from a place of a window on, for ever."""
 
         def windows(number):
             first = tf.where(number == epoch, tf.constant(window, tf.int64), 0)
@@ -167,7 +167,7 @@ class Batches:
 
     @WITHOUT_AUTOGRAPH
     def once(self, max_batches: int | None = None) -> tf.data.Dataset:
-        """All examples once, in order and one in a row; the last batch is filled up with rows of zero weight.
+        """Returns all examples once, in order and one in a row; the last batch is filled up with rows of zero weight.
 
         Of streams, each row of a batch goes on where it ended in the batch before.
         """
@@ -181,7 +181,7 @@ class Batches:
         return self._batched(stream, self.batch_size, fill=True)
 
     def zeros(self) -> dict[str, tf.Tensor]:
-        """A batch of zeros with the shapes and types of the real ones, to build layers with."""
+        """Returns a batch of zeros with the shapes and types of the real ones, to build layers with."""
         return {name: tf.zeros(spec.shape, spec.dtype) for name, spec in self._element_spec.items()}
 
     @functools.cached_property
@@ -234,7 +234,8 @@ class _Prepare:
         return features
 
     def _of_batch(self, seeds, number) -> dict[str, tf.Tensor]:
-        """What all examples of a batch share; of those that score a network each has a seed of its own, and training is over."""
+        """Returns what all examples of a batch share; of those that score a network each has a seed of its own, and training is
+        over."""
         in_training, numbers = number >= 0, tf.fill(tf.shape(seeds), number)
         progress = tf.ones_like(numbers, tf.float32)
         if self.num_steps is not None:
@@ -245,7 +246,7 @@ class _Prepare:
 
 
 def _zero_missing(prepare: Callable, rows_per_example: int) -> Callable:
-    """`prepare`, with zeros, which have no weight, in the rows of examples of which the index is -1."""
+    """Returns `prepare`, with zeros, which have no weight, in the rows of examples of which the index is -1."""
 
     def where(exists, value):
         exists = tf.reshape(exists, [-1] + [1] * (value.shape.rank - 1))

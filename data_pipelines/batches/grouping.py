@@ -36,20 +36,20 @@ class Grouping(Protocol):
         """Lengths (N,) of a window's examples -> int64 (G, W), their places in groups; -1 where a group has room."""
 
     def batches(self, stream: tf.data.Dataset, prepare: Callable, batch_size: int, per_batch: int) -> tf.data.Dataset:
-        """Prepared batches of `per_batch` rows from (cursor, index (W,), item (W,)) of the groups.
+        """Returns prepared batches of `per_batch` rows from (cursor, index (W,), item (W,)) of the groups.
 
         Args:
             prepare: (number of the batch of `batch_size` rows, epoch, index, item) -> features.
         """
 
     def of_host(self, num_hosts: int) -> "Grouping":
-        """How one of several hosts groups its share of every batch."""
+        """Returns how one of several hosts groups its share of every batch."""
 
     def described(self, batch_size: int) -> str:
-        """What tells the groups of a window from those that another grouping, or another size of batches, would make."""
+        """Returns what tells the groups of a window from those that another grouping, or another size of batches, would make."""
 
     def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:
-        """The tokens that the network computes for the groups of examples of these lengths, padding included."""
+        """Returns the tokens that the network computes for the groups of examples of these lengths, padding included."""
 
 
 def filled(stream, prepare, batch_size, per_batch, cut=lambda features: features):
@@ -156,12 +156,12 @@ class Rows:
 
 
 def slots(length: int, most: int, rate: float, num_predictions: int) -> int:
-    """How many hidden tokens a row needs room for, where each example hides less than rate * its length + 1."""
+    """Returns how many hidden tokens a row needs room for, where each example hides less than rate * its length + 1."""
     return min(most * num_predictions, int(rate * length) + most)
 
 
 def pack(lengths: np.ndarray, row_length: int, most: int) -> np.ndarray:
-    """Best fit, longest first: each example goes into the fullest row that still has room, else into a new one.
+    """Returns best fit, longest first: each example goes into the fullest row that still has room, else into a new one.
 
     Returns:
         int64 (rows, most): the places of the examples, -1 where a row holds fewer.
@@ -192,7 +192,7 @@ def pack(lengths: np.ndarray, row_length: int, most: int) -> np.ndarray:
 
 
 def padding_share(lengths: np.ndarray, grouping: Grouping | None, width: int, batch_size: int) -> float:
-    """The share of padding if these examples were a window, batched as they come to `width`, or grouped."""
+    """Returns the share of padding if these examples were a window, batched as they come to `width`, or grouped."""
     real = int(lengths.sum())
     if grouping is None:
         return 1 - real / (len(lengths) * width)
@@ -219,13 +219,13 @@ def buckets(text: str, lengths: np.ndarray, width: int) -> Buckets:
 
 
 def longest(features: dict[str, tf.Tensor]) -> tf.Tensor:
-    """The tokens of the longest text of a batch, of source or target, int32 ()."""
+    """Returns the tokens of the longest text of a batch, of source or target, int32 ()."""
     masks = [features["padding_mask"], *([features["label_weights"] > 0] if "target_ids" in features else [])]
     return tf.reduce_max([tf.reduce_max(tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)) for mask in masks])
 
 
 def shortened(features: dict[str, tf.Tensor], width: tf.Tensor) -> dict[str, tf.Tensor]:
-    """What runs along the tokens cut to `width`, on the side where padding stands."""
+    """Returns what runs along the tokens cut to `width`, on the side where padding stands."""
     targets = ALONG_TARGETS if "target_ids" in features else ()
     used = tf.cast(tf.reduce_any(tf.cast(features["padding_mask"], tf.bool), axis=0), tf.int32)  # (L,)
     excess = tf.maximum(tf.size(used) - tf.cast(width, tf.int32), 0)
@@ -237,14 +237,14 @@ def shortened(features: dict[str, tf.Tensor], width: tf.Tensor) -> dict[str, tf.
 
 
 def are_tagged(features: dict[str, tf.Tensor]) -> bool:
-    """Whether labels run along the tokens: those of hidden places and of targets have lengths of their own."""
+    """Returns whether labels run along the tokens: those of hidden places and of targets have lengths of their own."""
     if "label_weights" not in features or "mask_positions" in features or "target_ids" in features:
         return False
     return features["label_weights"].shape[1:] == features["padding_mask"].shape[1:]
 
 
 def split_among_replicas(stream: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
-    """Each batch as so many of its parts, one behind the other, so that replicas compute the same length at a time."""
+    """Returns each batch as so many of its parts, one behind the other, so that replicas compute the same length at a time."""
     if replicas == 1:
         return stream
 

@@ -58,13 +58,13 @@ class RunningText:
 
 
 def end_of_documents(tokenizer: Tokenizer) -> list[int]:
-    """The token that ends documents in streams; none where the vocabulary has no such, as that of GPT-1."""
+    """Returns the token that ends documents in streams; none where the vocabulary has no such, as that of GPT-1."""
     roles = tokenizer.vocabulary.roles
     return [roles[role] for role in (EOS, SEP) if role in roles][:1]
 
 
 def read_verbatim(patterns: str, tokenizer: Tokenizer, change: Change, settings: Mapping | None = None) -> RunningText:
-    """Files as they are; several are parted by the token that ends documents. Each line of JSON lines is such a file.
+    """Returns files as they are; several are parted by the token that ends documents. Each line of JSON lines is such a file.
 
     Args:
         change: is given each file before it is tokenized, such as a detokenizer.
@@ -127,7 +127,7 @@ def _opened(patterns: str, settings: Mapping) -> Corpus:
 
 
 def _texts_of_documents(corpus: Corpus) -> Iterator[str]:
-    """The texts of documents that are read verbatim, each of one `Document` or of several that go on with one another."""
+    """Yields the texts of documents that are read verbatim, each of one `Document` or of several that go on with one another."""
     parts: list[str] = []
     for document in read_documents(corpus.whole(), Monitor()):
         parts += document.sentences
@@ -157,7 +157,7 @@ def _sizes(text: str) -> dict[str, int]:
 
 
 def _contents(path: str) -> Iterator[str]:
-    """The text of a file, or the texts of JSON lines."""
+    """Yields the text of a file, or the texts of JSON lines."""
     kind = format_of(path, "auto:verbatim")
     if kind == "jsonl":
         for number, value in read_json_lines(path):

@@ -34,7 +34,7 @@ class TokenBuckets:
         return tf.ensure_shape(table, [None, self.sizes[0] + 1])
 
     def table(self, lengths: np.ndarray) -> np.ndarray:
-        """The places of the examples, int64 (G, W). The last column never holds one, so it always names the bucket."""
+        """Returns the places of the examples, int64 (G, W). The last column never holds one, so it always names the bucket."""
         bucket = np.searchsorted(self.lengths, lengths)
         rows, rest = [], np.zeros(0, np.int64)
         for number, size in enumerate(self.sizes):

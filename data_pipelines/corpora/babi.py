@@ -33,7 +33,7 @@ class StoryQuestion:
 
 
 def read_babi(path: str) -> Iterator[StoryQuestion]:
-    """All questions of a file, also gzipped. Where the numbers of its lines begin again with 1, a story begins.
+    """Yields all questions of a file, also gzipped. Where the numbers of its lines begin again with 1, a story begins.
 
     A line is `number sentence`, or `number question<TAB>answer`, with `<TAB>numbers of the lines that say so` or without.
 
@@ -67,7 +67,7 @@ def read_babi(path: str) -> Iterator[StoryQuestion]:
 
 
 def read_tasks(pattern: str, tasks: Sequence[int] | None = None, split: str = "train", most: int | None = None):
-    """The questions of several tasks, {name of the task: its questions}, in the order of their numbers.
+    """Returns the questions of several tasks, {name of the task: its questions}, in the order of their numbers.
 
     Args:
         pattern: a folder as bAbI is handed out in, files, or globs, parted by commas.
@@ -88,7 +88,7 @@ def read_tasks(pattern: str, tasks: Sequence[int] | None = None, split: str = "t
 
 
 def split_off(questions: list[StoryQuestion], share: float) -> tuple[list[StoryQuestion], list[StoryQuestion]]:
-    """All but the last questions, and the last ones, about `share` of all; no story is cut."""
+    """Returns all but the last questions, and the last ones, about `share` of all; no story is cut."""
     first = len(questions) - round(share * len(questions))
     while 0 < first < len(questions):
         before = questions[first - 1].sentences
@@ -99,7 +99,7 @@ def split_off(questions: list[StoryQuestion], share: float) -> tuple[list[StoryQ
 
 
 def task_files(pattern: str, tasks: Sequence[int] | None = None, split: str = "train") -> list[str]:
-    """The files of `read_tasks`, in the order of the tasks."""
+    """Returns the files of `read_tasks`, in the order of the tasks."""
     paths: list[str] = []
     for part in filter(None, (part.strip() for part in pattern.split(","))):
         inside = [f"{part}/qa*_{split}.txt", f"{part}/qa*_{split}.txt.gz"] if os.path.isdir(part) else [part]
@@ -122,7 +122,7 @@ def task_files(pattern: str, tasks: Sequence[int] | None = None, split: str = "t
 
 
 def task_numbers(text: str | None) -> list[int] | None:
-    """The value of --tasks, `1,2,3`; None for all.
+    """Returns the value of --tasks, `1,2,3`; None for all.
 
     Raises:
         UsageError: it is not a list of numbers.
@@ -136,7 +136,7 @@ def task_numbers(text: str | None) -> list[int] | None:
 
 
 def task_of(path: str) -> str:
-    """The task that the name of a file tells: `qa1_single-supporting-fact_train.txt` -> `qa1`."""
+    """Returns the task that the name of a file tells: `qa1_single-supporting-fact_train.txt` -> `qa1`."""
     name = os.path.basename(path)
     match = _TASK.match(name)
     return match[1] if match else name.split(".")[0]
@@ -147,7 +147,7 @@ def _order(task: str) -> tuple[int, str]:
 
 
 def _numbered(line: str, previous: int, place: str) -> tuple[int, str]:
-    """The number of a line and what stands behind it."""
+    """Returns the number of a line and what stands behind it."""
     number, _, text = line.strip(" ").partition(" ")
     if not number.isascii() or not number.isdigit() or not text.strip():
         raise DataError(f"{place}: expected a number, a blank and a sentence. Found: {line[:80]!r}.")

@@ -35,7 +35,7 @@ class ChoiceQuestion:
     id: str | None = None
 
     def answer_index(self) -> int | None:
-        """Which choice is the answer: a number counts from 0, a letter from A; else by the text. None: it is none."""
+        """Returns which choice is the answer: a number counts from 0, a letter from A; else by the text. None: it is none."""
         answer = self.answer
         if isinstance(answer, str):
             if self.choices.count(answer) == 1:
@@ -50,7 +50,7 @@ class ChoiceQuestion:
 
 
 def read_choices(path: str, with_answers: bool = True) -> Iterator[ChoiceQuestion]:
-    """All questions of a file: `.jsonl`, `.json` (C3, DREAM, or JSON lines), `.csv`, `.tsv`, each also with .gz.
+    """Yields all questions of a file: `.jsonl`, `.json` (C3, DREAM, or JSON lines), `.csv`, `.tsv`, each also with .gz.
 
     Args:
         with_answers: whether JSON and SWAG must name the answer of each question; tables without names always have the column.
@@ -85,7 +85,7 @@ def _read_lines(path: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
 
 
 def _read_c3(path: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
-    """[[lines of the passage], [{question, choice, answer}], id], as C3 and DREAM are."""
+    """Yields [[lines of the passage], [{question, choice, answer}], id], as C3 and DREAM are."""
     for i, item in enumerate(read_list(path)):
         where = f"{path}, [{i}]"
         if not (isinstance(item, list) and len(item) >= 2 and all(isinstance(part, list) for part in item[:2])):
@@ -103,7 +103,7 @@ def _read_c3(path: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
 
 
 def _read_separated(path: str, kind: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
-    """Rows with SWAG's names in the first line, or with none: question, choices, answer."""
+    """Yields rows with SWAG's names in the first line, or with none: question, choices, answer."""
     with open_text(path) as file:
         options = {"delimiter": ","} if kind == ".csv" else {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
         reader = csv.reader(file, **options)
@@ -121,7 +121,7 @@ def _read_separated(path: str, kind: str, with_answers: bool) -> Iterator[Choice
 
 
 def _with_key(place: str, fields: list[str]) -> ChoiceQuestion:
-    """Question, choices, and last the letter of the answer (or its number, from 1 as in ARC's keys)."""
+    """Returns question, choices, and last the letter of the answer (or its number, from 1 as in ARC's keys)."""
     if len(fields) < 4:
         raise DataError(f"{place}: {len(fields)} column(s), expected a question, two choices or more, and the answer.")
     question, *choices, answer = fields
@@ -131,7 +131,8 @@ def _with_key(place: str, fields: list[str]) -> ChoiceQuestion:
 
 
 def _endings(path: str, header: list[str], rows, with_answers: bool) -> Iterator[ChoiceQuestion]:
-    """SWAG (Zellers et al., 2018): a sentence, the beginning of the next one, and its endings, of which `label` counts from 0."""
+    """Yields SWAG (Zellers et al., 2018): a sentence, the beginning of the next one, and its endings, of which `label` counts
+    from 0."""
     endings = list(itertools.takewhile(header.__contains__, (f"ending{number}" for number in itertools.count())))
     known = next((names for names in (("sent1", "sent2"), ("startphrase",)) if set(names) <= set(header)), None)
     missing = {
@@ -154,7 +155,7 @@ def _endings(path: str, header: list[str], rows, with_answers: bool) -> Iterator
 
 
 def _number(text: str) -> int | None:
-    """The number that a cell writes in digits; None where it writes something else, or more than any position has."""
+    """Returns the number that a cell writes in digits; None where it writes something else, or more than any position has."""
     text = text.strip()
     return int(text) if text.isdecimal() and len(text) < 10 else None
 

@@ -94,7 +94,7 @@ def choices(path: str, change: Change = lambda text: text) -> Iterator[Question]
 
 
 def _childrens_book(path: str) -> Iterator[tuple[str, str, str, list[str], str]]:
-    """Twenty numbered sentences; the twenty-first is question TAB answer TAB TAB candidates, parted by `|`."""
+    """Yields twenty numbered sentences; the twenty-first is question TAB answer TAB TAB candidates, parted by `|`."""
     context: list[str] = []
     with open_text(path) as file:
         for number, line in enumerate(file, 1):

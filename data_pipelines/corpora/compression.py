@@ -21,7 +21,7 @@ SUFFIXES = tuple(_OPENERS)
 
 
 def stem(path: str) -> str:
-    """The name without the ending of the compression."""
+    """Returns the name without the ending of the compression."""
     return next((path[: -len(suffix)] for suffix in SUFFIXES if path.lower().endswith(suffix)), path)
 
 
@@ -74,6 +74,6 @@ def _check(suffix: str) -> str:
 
 
 def beginning(path: str, num_bytes: int, encoding: str = UTF_8) -> bytes:
-    """The first bytes of the contents."""
+    """Returns the first bytes of the contents."""
     with open_stream(path, encoding) as (stream, _):
         return stream.read(num_bytes)

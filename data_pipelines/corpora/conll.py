@@ -23,7 +23,7 @@ class TaggedSentence:
 
 
 def read_conll(path: str, word_column: int | None = None, tag_column: int | None = None) -> Iterator[TaggedSentence]:
-    """The sentences of a file; `-DOCSTART-` lines, comments at the beginning of a sentence, and the
+    """Yields the sentences of a file; `-DOCSTART-` lines, comments at the beginning of a sentence, and the
     multiword tokens and empty nodes of CoNLL-U are left out.
 
     Args:
@@ -73,7 +73,7 @@ def read_conll(path: str, word_column: int | None = None, tag_column: int | None
 
 
 def _layout(lines: Iterator[tuple[int, str]]) -> tuple[Iterator[tuple[int, str]], int, bool]:
-    """All lines again, the number of columns, and whether tabs part them: by the first line that is no comment."""
+    """Returns all lines again, the number of columns, and whether tabs part them: by the first line that is no comment."""
     seen = []
     for number, line in lines:
         seen.append((number, line))
@@ -86,12 +86,13 @@ def _layout(lines: Iterator[tuple[int, str]]) -> tuple[Iterator[tuple[int, str]]
 
 
 def _fields(line: str, by_tabs: bool) -> list[str]:
-    """The columns of a line, parted by single tabs or by any number of blanks and tabs; other white space belongs to words."""
+    """Returns the columns of a line, parted by single tabs or by any number of blanks and tabs; other white space belongs to
+    words."""
     return line.split("\t") if by_tabs else BLANKS.split(line.strip(" \t"))
 
 
 def _is_comment(line: str, fields: list[str], width: int, known: set[str] | None, tag: int) -> bool:
-    """Whether a line that begins with # at the beginning of a sentence is a comment, such as `# id 12`, and no word.
+    """Returns whether a line that begins with # at the beginning of a sentence is a comment, such as `# id 12`, and no word.
 
     Args:
         known: the tags of all lines that do not begin with #; a word has one of them.
@@ -102,7 +103,7 @@ def _is_comment(line: str, fields: list[str], width: int, known: set[str] | None
 
 
 def _tags(path: str, width: int, by_tabs: bool, tag: int) -> set[str]:
-    """The tags of the lines of a file that are certainly words."""
+    """Returns the tags of the lines of a file that are certainly words."""
     with open_text(path) as file:
         lines = (line.rstrip("\r\n") for line in file if not line.startswith(("#", "-DOCSTART-")))
         rows = (_fields(line, by_tabs) for line in lines if line.strip())

@@ -200,7 +200,7 @@ class Corpus:
 
 
 def read_documents(part: Part, monitor: Monitor | None = None) -> Iterator[Document]:
-    """The documents of a part, in order.
+    """Returns the documents of a part, in order.
 
     Raises:
         DataError: bad text, a damaged file, a missing field; names the file and the line.
@@ -221,7 +221,7 @@ def _read_share(share: Share, reading: Reading, monitor: Monitor) -> Iterator[Do
 
 
 def can_cut(path: str, kind: str, target: str | None, is_utf8: bool = True) -> bool:
-    """Whether several parts can share a file without reading all of it."""
+    """Returns whether several parts can share a file without reading all of it."""
     is_plain = is_utf8 and not is_compressed(path)
     return kind in ("parquet", "tfds") or (kind not in ("csv", VERBATIM) and target is None and is_plain)
 
@@ -291,14 +291,14 @@ def _open_source(pattern, weight, asked: Layout, reading, target_file) -> tuple[
 
 
 def _by_pattern(patterns: str, asked: Layout) -> Layout:
-    """A rule for each of several names or globs, so that one file does not decide how all others are read."""
+    """Returns a rule for each of several names or globs, so that one file does not decide how all others are read."""
     parts = [part.strip() for part in patterns.split(",") if part.strip()]
     plain = [part for part in parts if format_of(part, "auto:?") == "?"]
     return Layout(asked.otherwise, tuple((part, AUTO) for part in plain)) if len(plain) > 1 else asked
 
 
 def _found(paths: list[str], asked: Layout, reading: Reading) -> Layout | None:
-    """What is asked for with what is found in the files; None where none of them holds any text."""
+    """Returns what is asked for with what is found in the files; None where none of them holds any text."""
     if not asked.rules:
         _check_plain(paths, asked.otherwise, reading)
         kind = _detect_format(paths, asked.otherwise, reading)
@@ -330,7 +330,7 @@ def _check_plain(paths: list[str], layout: str, reading: Reading) -> None:
 
 
 def _detect_format(paths: list[str], layout: str, reading: Reading) -> str | None:
-    """How to read the files, as `format_of` understands it; None without any text."""
+    """Returns how to read the files, as `format_of` understands it; None without any text."""
     plain = [path for path in paths if format_of(path, "auto:?") == "?"] if layout.startswith(AUTO) else paths
     for path in plain[:_LOOKED_AT]:
         if layout == "parquet":

@@ -22,7 +22,7 @@ END_OF_TURN = "__eou__"
 
 
 def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
-    """The turns of each dialogue in order.
+    """Yields the turns of each dialogue in order.
 
     Raises:
         DataError: JSON without turns; names the file and the line.
@@ -50,7 +50,7 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
 
 
 def _turns(value: Any, reading: Reading, lines: Lines) -> list[str]:
-    """The texts of the turns; what one speaker says in a row is one turn, so that speakers alternate."""
+    """Returns the texts of the turns; what one speaker says in a row is one turn, so that speakers alternate."""
     if isinstance(value, dict):
         value = field(value, reading.text_field, LIST_NAMES, lambda: lines.place)
     if not isinstance(value, list):
@@ -73,8 +73,8 @@ def _turns(value: Any, reading: Reading, lines: Lines) -> list[str]:
 
 
 def alternating(turns: list[str], blank: str = " ") -> list[str]:
-    """The turns without empty ones. What one speaker says before and behind an empty turn of the other is one turn, so that speakers
-    go on to alternate."""
+    """Returns the turns without empty ones. What one speaker says before and behind an empty turn of the other is one turn, so
+    that speakers go on to alternate."""
     found: list[str] = []
     last = None
     for number, turn in enumerate(turns):

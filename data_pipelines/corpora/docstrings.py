@@ -17,7 +17,7 @@ _SKIPPED = re.compile(r"(^|/)(tests?|testing|idlelib|site-packages|lib2to3|__pyc
 
 
 def folder_of(package: str) -> str | None:
-    """Where the source of a package lies, without importing it; None where it is not installed."""
+    """Returns where the source of a package lies, without importing it; None where it is not installed."""
     if package == "python":
         return sysconfig.get_paths()["stdlib"]
     spec = importlib.util.find_spec(package)
@@ -25,7 +25,7 @@ def folder_of(package: str) -> str | None:
 
 
 def source_files(package: str) -> list[str]:
-    """The Python files of a package, without tests and generated code, sorted."""
+    """Returns the Python files of a package, without tests and generated code, sorted."""
     folder = folder_of(package)
     if folder is None:
         return []
@@ -37,7 +37,7 @@ def source_files(package: str) -> list[str]:
 
 
 def docstrings(path: str) -> Iterator[str]:
-    """The docstrings of a file, in order; nothing for a file that does not parse."""
+    """Yields the docstrings of a file, in order; nothing for a file that does not parse."""
     try:
         with open(path, encoding="utf-8") as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # old escapes in other people's strings
@@ -52,7 +52,7 @@ def docstrings(path: str) -> Iterator[str]:
 
 
 def prose(docstring: str) -> list[str]:
-    """The paragraphs of a docstring that are prose: no code, doctests, tables or lists of parameters."""
+    """Returns the paragraphs of a docstring that are prose: no code, doctests, tables or lists of parameters."""
     kept = []
     for paragraph in re.split(r"\n\s*\n", re.sub(r"```.*?(```|$)", "", docstring, flags=re.S)):
         lines = paragraph.splitlines()
@@ -77,7 +77,7 @@ class Module:
 
 
 def collect(most_characters: int = 1_000_000, progress: Callable[[int], None] = lambda num_files: None) -> list[Module]:
-    """The prose of all packages, at most `most_characters` of each."""
+    """Returns the prose of all packages, at most `most_characters` of each."""
     modules, seen = [], set()
     for package in PACKAGES:
         size = 0

@@ -33,7 +33,7 @@ class Document:
 def from_text(
     text: str, reading: Reading, monitor: Monitor, source: str, place: Callable[[], str] | None = None
 ) -> Iterator[Document]:
-    """The document of one text in a field of a record: each of its lines is a paragraph of whole sentences, or verbatim.
+    """Yields the document of one text in a field of a record: each of its lines is a paragraph of whole sentences, or verbatim.
 
     Args:
         place: gives file and line, for messages; None where that is `source`.
@@ -49,7 +49,8 @@ def from_text(
 
 
 def kept_lines(lines: list[str], reading: Reading, monitor: Monitor, place: Callable[[], str]) -> list[str]:
-    """The lines of a text without those that are endless: these are an error, or are left out where bad text is dropped."""
+    """Returns the lines of a text without those that are endless: these are an error, or are left out where bad text is
+    dropped."""
     longest = max(map(len, lines), default=0)
     if longest <= LONGEST_PARAGRAPH:
         return lines
@@ -64,13 +65,13 @@ def kept_lines(lines: list[str], reading: Reading, monitor: Monitor, place: Call
 
 
 def limited(sentences: list[str], source: str) -> Iterator[Document]:
-    """The sentences as one document, or as several where they exceed `LONGEST_DOCUMENT`; nothing without sentences."""
+    """Yields the sentences as one document, or as several where they exceed `LONGEST_DOCUMENT`; nothing without sentences."""
     for start in range(0, len(sentences), LONGEST_DOCUMENT):
         yield Document(sentences[start : start + LONGEST_DOCUMENT], source)
 
 
 def with_blanks(lines: Iterable[str], tail: str = "") -> Iterator[str]:
-    """The text of lines in parts, side by side: each line that is not blank, behind the blanks and line ends before it.
+    """Yields the text of lines in parts, side by side: each line that is not blank, behind the blanks and line ends before it.
 
     No piece of byte BPE reaches from what is no blank to a blank, so the pieces of the parts are those of the text. Long lines are
     several parts.
@@ -108,7 +109,8 @@ def cut_before_blanks(text: str) -> Iterator[str]:
 
 
 def continued(parts: Iterable[str], source: str) -> Iterator[Document]:
-    """The parts of a text as one document, or as several that go on with one another where they exceed `LONGEST_DOCUMENT`."""
+    """Yields the parts of a text as one document, or as several that go on with one another where they exceed
+    `LONGEST_DOCUMENT`."""
     kept: list[str] = []
     for part in parts:
         if len(kept) == LONGEST_DOCUMENT:

@@ -32,7 +32,7 @@ _assumed = contextvars.ContextVar("encoding", default=UTF_8)
 
 
 def checked(name: str) -> str:
-    """The name of an encoding as Python knows it.
+    """Returns the name of an encoding as Python knows it.
 
     Raises:
         UsageError: there is no such encoding, or it is none of files.
@@ -53,7 +53,7 @@ def checked(name: str) -> str:
 
 @contextlib.contextmanager
 def assume(name: str) -> Iterator[None]:
-    """Has files without a byte-order mark that name no encoding of their own read as `name`."""
+    """Reads files without a byte-order mark that name no encoding of their own as `name`, while the body runs."""
     token = _assumed.set(checked(name))
     try:
         yield
@@ -62,17 +62,17 @@ def assume(name: str) -> Iterator[None]:
 
 
 def assumed() -> str:
-    """What `assume` was told; UTF-8 without it."""
+    """Returns what `assume` was told; UTF-8 without it."""
     return _assumed.get()
 
 
 def marked(head: bytes) -> str | None:
-    """The encoding that a byte-order mark tells."""
+    """Returns the encoding that a byte-order mark tells."""
     return next((name for mark, name in _MARKS if head.startswith(mark)), None)
 
 
 def wide(head: bytes) -> str | None:
-    """UTF-16 or UTF-32 by the mark, or by NUL bytes in the same places of all characters; None for anything else."""
+    """Returns UTF-16 or UTF-32 by the mark, or by NUL bytes in the same places of all characters; None for anything else."""
     name = marked(head)
     if name in ("utf-16", "utf-32"):
         return name
@@ -96,14 +96,14 @@ def _wide_without_mark(head: bytes) -> str | None:
 
 
 def _odd_characters(head: bytes, name: str) -> float:
-    """The share of characters that text does not hold, such as controls and unassigned ones."""
+    """Returns the share of characters that text does not hold, such as controls and unassigned ones."""
     text = head[: len(head) // 2 * 2].decode(name, "replace")
     odd = sum(not c.isprintable() and c not in "\r\n\t\ufeff\u3000" for c in text)
     return odd / len(text) if len(text) > 1 else 1.0
 
 
 def wide_message(path: str, head: bytes, name: str) -> str:
-    """What is wrong with a file of UTF-16 or UTF-32 that is to be UTF-8."""
+    """Returns what is wrong with a file of UTF-16 or UTF-32 that is to be UTF-8."""
     sign = (
         f"begins with the byte-order mark of {name.upper()}"
         if marked(head)
@@ -115,7 +115,7 @@ def wide_message(path: str, head: bytes, name: str) -> str:
 def bad_bytes(
     line: bytes, place: int, encoding: str, is_later: bool, head: bytes, more: bytes = b"", own: bytes = b""
 ) -> str:
-    """What is wrong with a line that cannot be decoded, and what to do.
+    """Returns what is wrong with a line that cannot be decoded, and what to do.
 
     Args:
         line: as UTF-8, as `AsUtf8` gives it.
@@ -140,7 +140,7 @@ def bad_bytes(
 
 
 def binary_message(path: str, head: bytes) -> str | None:
-    """What is wrong with a file whose beginning no text has; None where it may be text."""
+    """Returns what is wrong with a file whose beginning no text has; None where it may be text."""
     zeros = head.count(0)
     return (
         f"{path}: not plain text but a binary file ({zeros:,} NULs in its first {len(head):,} bytes)"
@@ -150,7 +150,7 @@ def binary_message(path: str, head: bytes) -> str | None:
 
 
 def is_utf8(head: bytes) -> bool:
-    """Whether all of a beginning is UTF-8, but for a character that may be cut at the end."""
+    """Returns whether all of a beginning is UTF-8, but for a character that may be cut at the end."""
     try:
         codecs.getincrementaldecoder(UTF_8)().decode(head)
     except UnicodeDecodeError:
@@ -163,7 +163,7 @@ def _is_utf8_beyond_ascii(head: bytes) -> bool:
 
 
 def likely(data: bytes) -> str | None:
-    """What bytes that are not UTF-8 look like: an encoding to try; None without an idea."""
+    """Returns what bytes that are not UTF-8 look like: an encoding to try; None without an idea."""
     if name := wide(data[:LOOKED_AT]):
         return name
     scores = {name: _chinese(data[: 1 << 16], name) for name in ("gb18030", "big5")}
@@ -172,13 +172,13 @@ def likely(data: bytes) -> str | None:
 
 
 def _chinese(data: bytes, name: str) -> float:
-    """The share of frequent Chinese characters among the characters beyond ASCII."""
+    """Returns the share of frequent Chinese characters among the characters beyond ASCII."""
     beyond = [c for c in data.decode(name, "replace") if c > "\x7f"]
     return sum(c in _FREQUENT for c in beyond) / max(1, len(beyond))
 
 
 def _keep_as_bad(error: UnicodeError) -> tuple[str, int]:
-    """What cannot be decoded becomes the byte 0xff, which is in no UTF-8, so that readers name or replace it as such."""
+    """Returns what cannot be decoded becomes the byte 0xff, which is in no UTF-8, so that readers name or replace it as such."""
     return "\udcff", error.end
 
 

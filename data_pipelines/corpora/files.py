@@ -12,7 +12,7 @@ _WEIGHT = re.compile(r"(.+):(\d+(?:\.\d*)?|\.\d+)")
 
 
 def split_sources(patterns: str) -> list[tuple[str, float]]:
-    """The sources of a mixture, `wiki/*.txt:0.7,news/*.gz:0.3`, or all files as one source of weight 1.
+    """Returns the sources of a mixture, `wiki/*.txt:0.7,news/*.gz:0.3`, or all files as one source of weight 1.
 
     Raises:
         UsageError: some patterns have weights and others not, a weight is 0, or nothing is named.
@@ -32,7 +32,7 @@ def split_sources(patterns: str) -> list[tuple[str, float]]:
 
 
 def expand(patterns: str, flag: str = "--input_file") -> list[str]:
-    """The files that a comma-separated list of names or globs matches, sorted, each once.
+    """Returns the files that a comma-separated list of names or globs matches, sorted, each once.
 
     Raises:
         DataError: a pattern matches no file.
@@ -41,7 +41,7 @@ def expand(patterns: str, flag: str = "--input_file") -> list[str]:
 
 
 def expand_with_sizes(patterns: str, flag: str = "--input_file") -> tuple[list[str], array]:
-    """The files as `expand` gives them, and their sizes. Looks at each file once, opens none."""
+    """Returns the files as `expand` gives them, and their sizes. Looks at each file once, opens none."""
     sizes: dict[str, int] = {}
     for pattern in filter(None, (part.strip() for part in patterns.split(","))):
         matches = 0

@@ -16,7 +16,7 @@ LIST = " For a file that is one JSON list, `jq -c '.[]'` makes lines of it."
 
 
 def parse(line: str, lines: Lines) -> Any:
-    """The value of a line; DROPPED where it holds half a character and the reading leaves bad text out.
+    """Returns the value of a line; DROPPED where it holds half a character and the reading leaves bad text out.
 
     Raises:
         DataError: names the line.
@@ -37,7 +37,7 @@ def parse(line: str, lines: Lines) -> Any:
 
 
 def objects(lines: Lines) -> Iterator[dict]:
-    """The objects on the lines that are not blank."""
+    """Yields the objects on the lines that are not blank."""
     for line in lines:
         if line and (value := parse(line, lines)) is not DROPPED:
             if not isinstance(value, dict):
@@ -47,7 +47,7 @@ def objects(lines: Lines) -> Iterator[dict]:
 
 
 def field(record: dict, name: str | None, usual: tuple[str, ...], place, flag: str = "--text_field") -> Any:
-    """A field by its name or by the path of a field inside fields, `meta.text`; without a name, the first usual one.
+    """Returns a field by its name or by the path of a field inside fields, `meta.text`; without a name, the first usual one.
 
     Args:
         place: gives the file and the line, for the message.
@@ -78,7 +78,7 @@ _MISSING = object()
 
 
 def text_of(value: Any, place, monitor: Monitor) -> str:
-    """The text in a field; null counts as an empty document.
+    """Returns the text in a field; null counts as an empty document.
 
     Raises:
         DataError: the field holds something else.
@@ -91,7 +91,7 @@ def text_of(value: Any, place, monitor: Monitor) -> str:
 
 
 def read(piece: Piece, reading: Reading, monitor: Monitor, drop_title: bool = False) -> Iterator[Document]:
-    """A document for each line; line breaks in its text part paragraphs.
+    """Yields a document for each line; line breaks in its text part paragraphs.
 
     Args:
         drop_title: leave out the first line of a text where it is the field `title`.

@@ -17,13 +17,13 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 
 
 def is_list(path: str) -> bool:
-    """Whether a file begins as a list."""
+    """Returns whether a file begins as a list."""
     with open_text(path) as file:
         return file.read(4096).lstrip().startswith("[")
 
 
 def read_list(path: str, key: str | None = None) -> Iterator[Any]:
-    """The items of a file that is a list, or of the list that its object has under `key`.
+    """Yields the items of a file that is a list, or of the list that its object has under `key`.
 
     Raises:
         DataError: the file is not JSON, or has no such list; names the line, or what is there.
@@ -58,14 +58,14 @@ class _Text:
         return bool(read)
 
     def next(self) -> str:
-        """The next sign that is not blank, which is not taken; empty at the end of the file."""
+        """Returns the next sign that is not blank, which is not taken; empty at the end of the file."""
         while True:
             self.take(_BLANK.match(self.buffer, self.at).end())
             if self.at < len(self.buffer) or not self.more():
                 return self.buffer[self.at : self.at + 1]
 
     def take(self, end: int) -> str:
-        """What stands before a place."""
+        """Returns what stands before a place."""
         taken, self.at = self.buffer[self.at : end], end
         lines = taken.count("\n")
         self.line += lines
@@ -103,7 +103,7 @@ class _Text:
         return value
 
     def fault(self, error: json.JSONDecodeError) -> DataError:
-        """What is wrong behind the place up to which the file was taken."""
+        """Returns what is wrong behind the place up to which the file was taken."""
         column = error.colno + (self.column - 1 if error.lineno == 1 else 0)
         return DataError(f"{self.path}, line {self.line + error.lineno - 1}: not JSON ({error.msg}, column {column}).")
 

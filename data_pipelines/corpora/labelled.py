@@ -31,18 +31,18 @@ class RawExample:
 
 
 def broken(bad_rows: list[BadRow] | None) -> Iterator[RawExample]:
-    """Rows that a table could not give, as examples with a problem."""
+    """Yields rows that a table could not give, as examples with a problem."""
     for row in bad_rows or []:
         yield RawExample(row.place, {}, problem=f"broken row: {row.found}")
 
 
 def kind_of(path: str) -> str:
-    """The ending of a name that tells how to read it, such as `.json`; without that of a compression."""
+    """Returns the ending of a name that tells how to read it, such as `.json`; without that of a compression."""
     return os.path.splitext(stem(path))[1].lower()
 
 
 def read_json_lines(path: str) -> Iterator[tuple[int, dict]]:
-    """The objects of a JSON lines file with their line numbers."""
+    """Yields the objects of a JSON lines file with their line numbers."""
     with open_text(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -59,7 +59,7 @@ def read_json_lines(path: str) -> Iterator[tuple[int, dict]]:
 
 
 def first_of(value: dict, names: tuple[str, ...], place: str) -> Any:
-    """The first field of an object that has one of these names.
+    """Returns the first field of an object that has one of these names.
 
     Raises:
         DataError: it has none of them.
@@ -71,14 +71,14 @@ def first_of(value: dict, names: tuple[str, ...], place: str) -> Any:
 
 
 def as_text(value: Any, place: str) -> str:
-    """A text or a number of JSON as text. Raises a DataError where it is something else."""
+    """Returns a text or a number of JSON as text. Raises a DataError where it is something else."""
     if type(value) not in (str, int, float):
         raise DataError(f"{place}: expected a text. Found: {value!r:.60}.")
     return str(value)
 
 
 def as_texts(value: Any, place: str) -> list[str]:
-    """A list of texts or numbers of JSON as texts. Raises a DataError where it is something else."""
+    """Returns a list of texts or numbers of JSON as texts. Raises a DataError where it is something else."""
     if not isinstance(value, list):
         raise DataError(f"{place}: expected a list of texts. Found: {value!r:.60}.")
     return [as_text(each, place) for each in value]

@@ -6,7 +6,7 @@ _ENOUGH = 30_000  # letters to look at
 
 
 def language_warning(corpus: Corpus) -> str | None:
-    """What to change where the beginning of a corpus does not look like its language; None where it does."""
+    """Returns what to change where the beginning of a corpus does not look like its language; None where it does."""
     letters = chinese = 0
     for document in read_documents(corpus.whole()):
         for sentence in document.sentences:

@@ -27,12 +27,12 @@ class Layout:
     rules: tuple[tuple[str, str], ...] = ()
 
     def of(self, path: str) -> str:
-        """The format of a file."""
+        """Returns the format of a file."""
         rule = self.rule_of(path)
         return format_of(path, self.otherwise if rule is None else self.rules[rule][1])
 
     def rule_of(self, path: str) -> int | None:
-        """The number of the rule for a file."""
+        """Returns the number of the rule for a file."""
         return next((i for i, (pattern, _) in enumerate(self.rules) if _matches(path, pattern)), None)
 
 
@@ -41,7 +41,7 @@ def _matches(path: str, pattern: str) -> bool:
 
 
 def format_of(path: str, given: str) -> str:
-    """How to read a file: as the ending of its name says, if it says so, while `given` begins with "auto:"."""
+    """Returns how to read a file: as the ending of its name says, if it says so, while `given` begins with "auto:"."""
     if path.startswith(PREPARED):
         return "tfds"
     if not given.startswith("auto:"):
@@ -50,7 +50,7 @@ def format_of(path: str, given: str) -> str:
 
 
 def parse(value: str) -> Layout:
-    """The layout of a flag such as "text" or "*.txt=text,wiki/*=documents,auto".
+    """Returns the layout of a flag such as "text" or "*.txt=text,wiki/*=documents,auto".
 
     Raises:
         UsageError: a format is unknown, or two are given for what no pattern is for.

@@ -37,7 +37,7 @@ class Piece(NamedTuple):
         return self.end - self.start >= self.size
 
     def holds(self, number: int) -> bool:
-        """Whether block `number` of something that cannot be cut by bytes is in this share.
+        """Returns whether block `number` of something that cannot be cut by bytes is in this share.
 
         Multiples of the golden ratio, taken modulo 1, fill the unit interval evenly, so that each share gets its part
         of the blocks wherever the stream ends.
@@ -47,7 +47,7 @@ class Piece(NamedTuple):
 
 
 def block_size(size: int) -> int:
-    """Bytes of unpacked text that stay together: some hundred blocks a file, of at most 16 MB."""
+    """Returns bytes of unpacked text that stay together: some hundred blocks a file, of at most 16 MB."""
     return max(1 << 12, min(1 << 24, size >> 6))
 
 
@@ -68,18 +68,18 @@ class _Cursor:
         self.waiting: list[bytes] = []  # lines that `block` gave and that were put back, the next one last
 
     def block(self, capacity: int) -> bytes:
-        """Some of the next lines: those that begin within `capacity` bytes, as long as they are few. Does not move."""
+        """Returns some of the next lines: those that begin within `capacity` bytes, as long as they are few. Does not move."""
         if self.peeked or self.waiting or capacity <= 0:
             return b""
         data = self.stream.read(min(capacity, _BLOCK))
         return data if data.endswith(b"\n") else data + self.stream.readline(self.longest + 1)
 
     def put_back(self, data: bytes) -> None:
-        """Has the lines of a block read once more, by `read`."""
+        """Reads the lines of a block once more, by `read`."""
         self.waiting = [*io.BytesIO(data)][::-1]
 
     def peek(self) -> tuple[bytes, int]:
-        """The next line and its length; of an endless one only the beginning. Empty at the end."""
+        """Returns the next line and its length; of an endless one only the beginning. Empty at the end."""
         if self.peeked is None:
             raw = self.waiting.pop() if self.waiting else self.stream.readline(self.longest + 1)
             self.peeked = raw, len(raw) if len(raw) <= self.longest else len(raw) + self._finish(raw)
@@ -195,7 +195,7 @@ class Lines:
         self.monitor.progress(share - reported)
 
     def _ranges(self) -> Iterator[tuple[int, int]]:
-        """The ranges of bytes that are ours, in order; reading moves all ends on to the next boundary."""
+        """Yields the ranges of bytes that are ours, in order; reading moves all ends on to the next boundary."""
         piece = self.piece
         if piece.is_whole or self.begins == "file":
             yield 0, ENDLESS
@@ -225,7 +225,7 @@ class Lines:
         return self.cursor.next >= offset and (self.begins == "line" or self.cursor.peek()[0].startswith(b"<doc "))
 
     def _whole_block(self, data: bytes) -> Iterator[str]:
-        """The lines of a block; nothing, and the block is put back, where a line needs a closer look."""
+        """Yields the lines of a block; nothing, and the block is put back, where a line needs a closer look."""
         cursor = self.cursor
         try:
             text = data.decode("utf-8")
@@ -248,7 +248,7 @@ class Lines:
         cursor.blank = -1 if raws[-1] and not raws[-1].isspace() else cursor.start
 
     def _decode(self, raw: bytes) -> str | None:
-        """The text of a line; None where it is bad and to be dropped."""
+        """Returns the text of a line; None where it is bad and to be dropped."""
         first = self.cursor.start == 0
         if len(raw) > self.longest:
             return self._bad(
@@ -284,7 +284,7 @@ class Lines:
 
 
 def _other_ends(raw: bytes) -> str:
-    """What stands where line feeds should in a text that has none; nothing where nothing does."""
+    """Returns what stands where line feeds should in a text that has none; nothing where nothing does."""
     ends = {"carriage returns (CR)": "\r", "U+2028": "\u2028", "U+2029": "\u2029", "U+0085": "\x85"}
     counts = {name: raw.count(end.encode()) for name, end in ends.items()}
     name = max(counts, key=counts.get)

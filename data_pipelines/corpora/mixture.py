@@ -12,7 +12,7 @@ def mix(
     when_exhausted: str,
     counts: Counter,
 ) -> Iterator[Document]:
-    """The next document always comes from the source that is farthest behind its share of the bytes of text so far.
+    """Yields the next document always comes from the source that is farthest behind its share of the bytes of text so far.
 
     So nothing is drawn at random, and after every document the shares differ from the weights by less than a document.
 

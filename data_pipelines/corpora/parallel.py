@@ -12,7 +12,7 @@ from data_pipelines.errors import DataError
 
 
 def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
-    """The pairs of which neither side is empty.
+    """Yields the pairs of which neither side is empty.
 
     Raises:
         DataError: the two files have different numbers of lines.
@@ -26,7 +26,7 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
 
 
 def _columns(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[tuple[str, str, str]]:
-    """From TSV: by default the first two columns of a table without a header line."""
+    """Yields pairs from TSV: by default the first two columns of a table without a header line."""
     columns = Columns(reading.text_field or "0", reading.target_field or "1")
     lines = Lines(piece, "line", reading, monitor, strip="\r\n")
     try:
@@ -39,7 +39,7 @@ def _columns(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[tuple
 
 
 def _files(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[tuple[str, str, str]]:
-    """From two files that are read side by side, whole even for a share: only counting tells which lines belong."""
+    """Yields pairs from two files that are read side by side, whole even for a share: only counting tells which lines belong."""
     other = Piece(piece.target, piece.format, 0, ENDLESS, ENDLESS)
     lines = Lines(piece, "file", reading, monitor, dropped="")
     translations = Lines(other, "file", reading, Monitor(counts=monitor.counts), dropped="")

@@ -15,7 +15,7 @@ _UNFOLDS = 1000  # times a column chunk may grow when it is unpacked, if it grow
 
 
 def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
-    """A document for each row of the piece, which is a range of rows. Row groups outside of it are not read.
+    """Yields a document for each row of the piece, which is a range of rows. Row groups outside of it are not read.
 
     Raises:
         UsageError: pyarrow is not installed.
@@ -72,7 +72,7 @@ def _rows(file, piece: Piece, leaf: str | None, column: str | None, reading: Rea
 
 
 def _record(row, place: str, reading: Reading, monitor: Monitor) -> dict | None:
-    """A row as a dictionary; None where it is not UTF-8 and `on_bad_text` drops it.
+    """Returns a row as a dictionary; None where it is not UTF-8 and `on_bad_text` drops it.
 
     Raises:
         DataError: it is not UTF-8, although the file says so.
@@ -90,7 +90,7 @@ def _record(row, place: str, reading: Reading, monitor: Monitor) -> dict | None:
 
 
 def _rows_together(group, leaf: str | None, place: str) -> int:
-    """How many rows of a group are held at a time.
+    """Returns how many rows of a group are held at a time.
 
     Raises:
         DataError: its texts are too long on the average, or a few bytes unfold to very many.
@@ -110,7 +110,7 @@ def _rows_together(group, leaf: str | None, place: str) -> int:
 
 
 def _column(schema, reading: Reading) -> tuple[str | None, str | None]:
-    """The leaf that holds the text, and the column to load: its own, or the one that it lies in."""
+    """Returns the leaf that holds the text, and the column to load: its own, or the one that it lies in."""
     names = schema.to_arrow_schema().names
     name = reading.text_field
     if name is None:

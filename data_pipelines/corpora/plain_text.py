@@ -37,18 +37,18 @@ def guess_layout(sample: str, language: str) -> str:
 
 
 def _blocks(lines: list[str]) -> list[list[str]]:
-    """The lines between blank ones, stripped."""
+    """Returns the lines between blank ones, stripped."""
     grouped = itertools.groupby((line.strip() for line in lines), bool)
     return [list(group) for is_text, group in grouped if is_text]
 
 
 def _is_indented(texts: list[str]) -> bool:
-    """Whether lines begin as Chinese paragraphs do, with two wide blanks."""
+    """Returns whether lines begin as Chinese paragraphs do, with two wide blanks."""
     return len(texts) >= _FEW and sum(line.startswith("\u3000\u3000") for line in texts) > 0.5 * len(texts)
 
 
 def _is_wrapped_chinese(lines: list[str]) -> bool:
-    """Whether lines are broken at a width: about equally long, and most end inside a sentence.
+    """Returns whether lines are broken at a width: about equally long, and most end inside a sentence.
 
     A line without a full stop at its end may be a title, so neither alone says enough.
     """
@@ -63,14 +63,14 @@ def _is_wrapped_chinese(lines: list[str]) -> bool:
 
 
 def read_documents(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
-    """A document a line, in whole sentences."""
+    """Yields a document a line, in whole sentences."""
     lines = Lines(piece, "line", reading, monitor)
     for line in lines:
         yield from limited([s for part in line.splitlines() for s in reading.split(part)], lines.source)
 
 
 def read_sentences(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
-    """Each line is a sentence; a blank line ends the document."""
+    """Yields each line is a sentence; a blank line ends the document."""
     sentences: list[str] = []
     opened = ""
     lines = Lines(piece, "blank", reading, monitor)
@@ -100,6 +100,7 @@ def read_text(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Docu
 
 
 def read_verbatim(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
-    """The file is one document, with its line ends and blanks; a line end stands behind its last line. Lines may be of any length."""
+    """Yields the file is one document, with its line ends and blanks; a line end stands behind its last line. Lines may be of
+    any length."""
     lines = Lines(piece, "file", reading, monitor, longest=ENDLESS, strip="\n")
     yield from continued(with_blanks(lines, "\n"), piece.path)

@@ -31,7 +31,7 @@ class Relevance:
         self._seen: set[str] = set()
 
     def of(self, labels: list[str]) -> list[str]:
-        """Labels as relevances: 1 for the name, 0 for others; an empty one stays empty, as nobody knows what it says."""
+        """Returns labels as relevances: 1 for the name, 0 for others; an empty one stays empty, as nobody knows what it says."""
         if self.relevant_label is None:
             return labels
         names = [label.strip() for label in labels]
@@ -51,7 +51,7 @@ class Relevance:
 def read_rankings(
     path: str, columns: Columns, bad_rows: list[BadRow] | None = None, relevant_label: str | None = None
 ) -> Iterator[RankedList]:
-    """All lists of a file. In a table, rows with equal queries make a list, wherever they stand.
+    """Yields all lists of a file. In a table, rows with equal queries make a list, wherever they stand.
 
     JSON lines hold `query`, and either `candidates` with `labels`, or `positives` (relevance 1) and `negatives` (0).
 
@@ -104,7 +104,7 @@ def _read(path: str, columns: Columns, bad_rows: list[BadRow] | None, relevance:
 
 
 def by_query(path: str, rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """The rows of each query, in the order in which queries occur first.
+    """Yields the rows of each query, in the order in which queries occur first.
 
     Raises:
         DataError: there is no second text.

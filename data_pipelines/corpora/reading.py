@@ -45,7 +45,7 @@ class Reading:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Reading":
-        """The choices among settings, such as those of a manifest; what they lack keeps its default."""
+        """Returns the choices among settings, such as those of a manifest; what they lack keeps its default."""
         return cls(**{field.name: values[field.name] for field in dataclasses.fields(cls) if field.name in values})
 
     def check(self) -> None:
@@ -79,7 +79,7 @@ class Monitor:
 
 
 def report(counts: Mapping[str, int], input_file: str) -> list[str]:
-    """Lines for the end of a command: text that was left out or mended, and the shares of a mixture."""
+    """Returns lines for the end of a command: text that was left out or mended, and the shares of a mixture."""
     names = {
         "bad_text_replaced": "lines with bad text mended with U+FFFD",
         "bad_text_dropped": "lines with bad text dropped",

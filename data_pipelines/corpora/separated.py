@@ -13,14 +13,14 @@ BLOCK = 6  # rows of CSV are dealt out in blocks of 2 ** 6
 
 
 def read_tsv(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
-    """A document for each line of a table without quotes."""
+    """Yields a document for each line of a table without quotes."""
     lines = Lines(piece, "line", reading, monitor, LONGEST_RECORD, "\r\n")
     for row in tsv_rows(lines, Columns(reading.text_field)):
         yield from _document(row, lines, monitor)
 
 
 def read_csv(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
-    """A document for each record. Quoted fields may hold line breaks, so a file is read whole even for a share of it."""
+    """Yields a document for each record. Quoted fields may hold line breaks, so a file is read whole even for a share of it."""
     lines = Lines(piece, "file", reading, monitor, LONGEST_RECORD, "\r\n")
     with_ends = (f"{line}\n" for line in lines)
     columns = Columns(reading.text_field)
@@ -35,7 +35,7 @@ def read_csv(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Docum
 
 
 def tsv_rows(lines: Lines, columns: Columns) -> Iterator[Row]:
-    """The rows of a piece of a TSV file. The names of the columns stand at the beginning of the file."""
+    """Returns the rows of a piece of a TSV file. The names of the columns stand at the beginning of the file."""
     piece = lines.piece
     header: list[str] = []
     if piece.start and not columns.by_position:

@@ -27,7 +27,7 @@ class Question:
 
 
 def read_squad(path: str) -> Iterator[Question]:
-    """All questions of a file, in order; an article, or of CMRC 2018 a paragraph, is in memory at once.
+    """Yields all questions of a file, in order; an article, or of CMRC 2018 a paragraph, is in memory at once.
 
     Raises:
         DataError: the file is not JSON, or not laid out like SQuAD; names the place inside it.

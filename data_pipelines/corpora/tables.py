@@ -71,7 +71,7 @@ def read_table(
     may_be_empty: bool = False,
     label_lists: bool = False,
 ) -> list[Row]:
-    """All rows of a table. The ending of the name tells its kind: .tsv, .csv, .jsonl (or .json), also compressed.
+    """Returns all rows of a table. The ending of the name tells its kind: .tsv, .csv, .jsonl (or .json), also compressed.
 
     Args:
         with_labels: whether there is a label to each row; None where only the table says it.
@@ -96,7 +96,7 @@ def iterate_table(
     path: str, columns: Columns, with_labels: bool | None = True, bad_rows: list[BadRow] | None = None,
     may_be_empty: bool = False, label_lists: bool = False,
 ) -> Iterator[Row]:  # fmt: skip
-    """As `read_table`, row by row, in memory that does not grow with the table; a table without rows gives none."""
+    """Works as `read_table`, row by row, in memory that does not grow with the table; a table without rows gives none."""
     if not os.path.isfile(path):
         raise DataError(f"{path}: no such file. Check the path.")
     if columns.by_position and columns.text is None:
@@ -114,7 +114,7 @@ def iterate_table(
 
 
 def _refusal(bad: list[BadRow], num_good: int = 0) -> DataError:
-    """The error that names the first of these rows, and how many there are."""
+    """Returns the error that names the first of these rows, and how many there are."""
     others = [row.place.rpartition(", ")[2] for row in bad[1:NAMED]]
     more = f" {len(bad):,} of {len(bad) + num_good:,} rows cannot be used, also {', '.join(others)}." if others else ""
     return DataError(
@@ -141,7 +141,7 @@ class _Table:
         self.bad_rows.append(BadRow(place, found))
 
     def accepts(self, row: Row) -> bool:
-        """Whether nothing is empty in a row that has a label, unless it may be."""
+        """Returns whether nothing is empty in a row that has a label, unless it may be."""
         if row.label is None or self.may_be_empty:
             return True
         empty = [
@@ -173,7 +173,7 @@ def separated_rows(
     longest_field: int = _LONGEST_FIELD,
     refuse: Callable[[str, str], None] = _refuse,
 ) -> Iterator[Row]:
-    """The rows of TSV (without quotes) or CSV; the first line names the columns unless they are chosen by position.
+    """Yields the rows of TSV (without quotes) or CSV; the first line names the columns unless they are chosen by position.
 
     Args:
         place: gives file and line for messages, from the number of the first line of a row.
@@ -212,7 +212,7 @@ def separated_rows(
 
 
 def _records(lines: Iterable[str], delimiter: str, place, refuse) -> Iterator[tuple[int, list[str]]]:
-    """The number of its first line and the fields of each row; behind a row that is refused the next line begins one."""
+    """Yields the number of its first line and the fields of each row; behind a row that is refused the next line begins one."""
     quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
     source, taken, again = iter(lines), [], collections.deque()
 
@@ -241,7 +241,7 @@ def _records(lines: Iterable[str], delimiter: str, place, refuse) -> Iterator[tu
 
 
 def _quotes(error: str) -> str:
-    """What is wrong with the quotes of a row of CSV."""
+    """Returns what is wrong with the quotes of a row of CSV."""
     meanings = {
         "new-line character": "a carriage return (CR) stands where no line ends; end lines with LF or CRLF",
         "field larger": f"a field holds more than {csv.field_size_limit():,} characters",
@@ -301,13 +301,13 @@ def _json(table: _Table, file, delimiter: str) -> Iterator[Row]:
 
 
 def _labels(cell: list) -> tuple[str, ...] | None:
-    """A list of labels of JSON; None where one is empty, or neither text nor number."""
+    """Returns a list of labels of JSON; None where one is empty, or neither text nor number."""
     labels = tuple(str(each).strip() for each in cell if type(each) in (str, int, float))
     return labels if len(labels) == len(cell) and all(labels) else None
 
 
 def _find(header: list[str], columns: Columns, with_labels: bool | None, path: str) -> list[int | None]:
-    """The positions of text, second text and label among the names of a header."""
+    """Returns the positions of text, second text and label among the names of a header."""
 
     second = " --text_pair_column=1" if columns.text_pair is not None or columns.needs_pair else ""
     second = " --label_column=1" if with_labels else second

@@ -13,7 +13,8 @@ from data_pipelines.errors import DataError
 
 @contextlib.contextmanager
 def open_text(path: str) -> Iterator[TextIO]:
-    """A text file, also compressed, in the encoding that `encodings.assume` or its byte-order mark says; line ends are kept.
+    """Yields a text file, also compressed, in the encoding that `encodings.assume` or its byte-order mark says; line ends are
+    kept.
 
     Raises:
         DataError: there is no such file, or what goes wrong while it is read; names the file, and the line of bad text.
@@ -40,7 +41,7 @@ def open_text(path: str) -> Iterator[TextIO]:
 
 
 def _bad_text(path: str, encoding: str) -> str:
-    """Where the first bytes stand that are not of the encoding, and what to do."""
+    """Returns where the first bytes stand that are not of the encoding, and what to do."""
     with open_stream(path, encoding) as (stream, _):
         for number, line in enumerate(stream, 1):
             try:

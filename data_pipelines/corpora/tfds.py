@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z]\w*(/[\w.+-]+)?(:[\d.*]+)?")
 
 
 def size(name: str) -> int:
-    """Bytes of a split, by which the corpus is cut and progress is counted; examples, where the bytes are not known.
+    """Returns bytes of a split, by which the corpus is cut and progress is counted; examples, where the bytes are not known.
 
     Raises:
         DataError: no such data set, or it is not prepared, or has no such split.
@@ -32,7 +32,7 @@ def size(name: str) -> int:
 
 
 def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
-    """A document for each example of the piece, which is a range of examples in the order of the files.
+    """Yields a document for each example of the piece, which is a range of examples in the order of the files.
 
     Raises:
         DataError: no field of text of that name.
@@ -54,7 +54,7 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
 
 
 def _open(name: str):
-    """(builder, split) of `tfds:NAME@SPLIT` or `tfds:FOLDER@SPLIT`."""
+    """Returns (builder, split) of `tfds:NAME@SPLIT` or `tfds:FOLDER@SPLIT`."""
     with quiet_start():
         import tensorflow_datasets as tfds
 
@@ -81,7 +81,7 @@ def _open(name: str):
 
 
 def _examples(builder, split: str) -> Iterator[dict]:
-    """The examples of a range in a fixed order, with little held in memory."""
+    """Yields the examples of a range in a fixed order, with little held in memory."""
     with quiet_start():
         import tensorflow as tf
         import tensorflow_datasets as tfds
@@ -94,7 +94,7 @@ def _examples(builder, split: str) -> Iterator[dict]:
 
 
 def _plain(value):
-    """Text for bytes, down through the fields."""
+    """Returns text for bytes, down through the fields."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return {name: _plain(inner) for name, inner in value.items()} if isinstance(value, dict) else value

@@ -12,7 +12,7 @@ from data_pipelines.errors import DataError
 def read_translations(
     path: str, columns: Columns, target: str | None = None, bad_rows: list[BadRow] | None = None
 ) -> Iterator[tuple[str, str, str]]:
-    """(source, translation, place) of each line.
+    """Yields (source, translation, place) of each line.
 
     Args:
         target: a second file, line by line the translation of the first. None: both are columns of the table `path`.

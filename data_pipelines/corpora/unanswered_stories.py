@@ -12,7 +12,7 @@ _IDEOGRAPH = re.compile(r"[\u4e00-\u9fff]")
 
 
 def read_stories(path: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """(sentences, question) of each question of a file, about the sentences of its story that stand before it.
+    """Yields (sentences, question) of each question of a file, about the sentences of its story that stand before it.
 
     A line is a sentence, or a question, which ends with a question mark. A story ends with a blank line; of numbered lines,
     where the numbers begin again with 1. What stands behind a tab, as bAbI's answers, is not read.
@@ -45,5 +45,5 @@ def read_stories(path: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def split_story(text: str) -> tuple[str, ...]:
-    """The sentences of a story that is written on one line."""
+    """Returns the sentences of a story that is written on one line."""
     return tuple((split_chinese if _IDEOGRAPH.search(text) else split_english)(text))

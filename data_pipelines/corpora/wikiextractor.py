@@ -18,7 +18,7 @@ _MARKED = re.compile(
 
 
 def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
-    """An article makes a document, without its title; lines are paragraphs of whole sentences."""
+    """Yields an article makes a document, without its title; lines are paragraphs of whole sentences."""
     sentences: list[str] = []
     title = opened = None
     begins = False  # whether no line of the article was read yet
@@ -49,7 +49,7 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
 
 
 def read_json(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
-    """The same, from lines like {"id": …, "title": …, "text": …}."""
+    """Yields the same, from lines like {"id": …, "title": …, "text": …}."""
     yield from json_lines.read(piece, reading, monitor, drop_title=True)
 
 
@@ -59,7 +59,7 @@ def _title(line: str) -> str | None:
 
 
 def _spellings(line: str) -> set[str]:
-    """What a first line may say of the title: with escaped signs, marked as a heading, or with a full stop behind it."""
+    """Returns what a first line may say of the title: with escaped signs, marked as a heading, or with a full stop behind it."""
     marked = _MARKED.match(line)
     plain = next(filter(None, marked.groups()), line) if marked else line
     return {unescape(each).strip() for each in (line, plain, plain.removesuffix("."), plain.replace("_", " "))}

@@ -11,7 +11,7 @@ BALANCED = "balanced"
 
 
 def class_weights(text: str, labels: Sequence[str], ids: np.ndarray) -> list[float]:
-    """The weight of each label, in the order of their ids.
+    """Returns the weight of each label, in the order of their ids.
 
     Args:
         text: `balanced`, N / (C n) for a label with n of N rows, as scikit-learn has it; or `LABEL:WEIGHT,...`, 1 for others.
@@ -27,7 +27,7 @@ def class_weights(text: str, labels: Sequence[str], ids: np.ndarray) -> list[flo
 
 
 def label_weights(text: str, labels: Sequence[str], truth: np.ndarray) -> list[tuple[float, float]]:
-    """What a row without a label and a row with it count in the loss of that label, for each of C labels.
+    """Returns what a row without a label and a row with it count in the loss of that label, for each of C labels.
 
     Args:
         text: `balanced`, N / (2 n) for the n of N rows that have a label, and likewise for those that do not, as scikit-learn has it
@@ -44,7 +44,7 @@ def label_weights(text: str, labels: Sequence[str], truth: np.ndarray) -> list[t
 
 
 def _given(text: str, labels: Sequence[str]) -> list[float]:
-    """The weights of `LABEL:WEIGHT,...`."""
+    """Returns the weights of `LABEL:WEIGHT,...`."""
     found = dict.fromkeys(labels, 1.0)
     for part in text.split(","):
         name, colon, number = part.strip().rpartition(":")

@@ -39,7 +39,7 @@ def create_finetuning_data(options: Options) -> Manifest | None:
 
 
 def summary(manifest: Manifest, folder: str) -> str:
-    """What the records hold, in a few lines."""
+    """Returns what the records hold, in a few lines."""
     counts, settings = manifest.statistics, manifest.settings
 
     def number(name: str) -> int:
@@ -69,7 +69,7 @@ def summary(manifest: Manifest, folder: str) -> str:
 
 
 def label_counts(counts: dict[str, int]) -> dict[str, int]:
-    """How often each label occurs, the most frequent first."""
+    """Returns how often each label occurs, the most frequent first."""
     found = {name.partition("=")[2]: count for name, count in counts.items() if name.startswith("label=")}
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
@@ -85,7 +85,7 @@ def _about_labels(counts: dict[str, int]) -> list[str]:
 
 
 def warnings(manifest: Manifest) -> list[str]:
-    """What is likely to go wrong with these records."""
+    """Returns what is likely to go wrong with these records."""
     counts, settings, messages = manifest.statistics, manifest.settings, []
     task = task_class(settings.task)
     messages += task.warnings(counts, settings.label_names or list(label_counts(counts)))

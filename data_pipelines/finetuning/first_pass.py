@@ -32,7 +32,7 @@ class Found:
 
 
 def gather(task: Task, paths: list[str], destination: str) -> Found:
-    """The first pass: checks all examples and writes the good ones, a line each, to `destination`.
+    """Returns the first pass: checks all examples and writes the good ones, a line each, to `destination`.
 
     Raises:
         DataError: examples that cannot be used, unless they are to be dropped; or there is nothing to learn from.
@@ -75,7 +75,7 @@ def _count_repeats(task: Task, value: dict[str, Any], seen: dict[int, tuple], co
 
 
 def _found(task: Task, counts: collections.Counter, size: int, bad: list[str], inputs: str) -> Found:
-    """What the first pass knows at its end, or the error that ends the run."""
+    """Returns what the first pass knows at its end, or the error that ends the run."""
     num_bad = counts["read"] - counts["accepted"]
     if num_bad and task.settings.on_bad_row == "fail":
         raise DataError(

@@ -38,7 +38,7 @@ INDEX_FLAG = "--task_index"  # --task names the kind of task here
 
 
 def checked(settings: Settings) -> Settings:
-    """The settings with the numbers of windows that were not given. Raises a UsageError that says what to change."""
+    """Returns the settings with the numbers of windows that were not given. Raises a UsageError that says what to change."""
     if settings.task not in TASKS:
         raise UsageError(f"--task={settings.task}: unknown. Known: {', '.join(TASKS)}.")
     if settings.max_seq_length < 8:
@@ -73,7 +73,7 @@ def checked(settings: Settings) -> Settings:
 
 
 def known_labels(settings: Settings) -> list[str] | None:
-    """The labels that the flags name; None where they are to be found in the data."""
+    """Returns the labels that the flags name; None where they are to be found in the data."""
     if settings.labels_from:
         labels = Manifest.read(settings.labels_from).settings.label_names
         if not labels:
@@ -118,7 +118,8 @@ def create_share(
     settings: Settings, output_dir: str, task_index: str | None, num_tasks: int | None, num_workers: int = 1,
     report: Report = lambda done, total: None,
 ) -> Manifest | str:  # fmt: skip
-    """The shards of one of several tasks; see `tasks_split`. Each task checks all of the examples, then makes its share.
+    """Returns the shards of one of several tasks; see `tasks_split`. Each task checks all of the examples, then makes its
+    share.
 
     Args:
         task_index: from "0" to "N-1", or "merge" to join what all tasks have made.
@@ -138,7 +139,7 @@ def create_share(
 
 
 def prepare(settings: Settings, output_dir: str, num_workers: int = 1) -> "Job":
-    """What there is to do, from settings that are checked here."""
+    """Returns what there is to do, from settings that are checked here."""
     settings = checked(settings)
     if num_workers < 1:
         raise UsageError(f"--num_workers={num_workers}: must be at least 1.")
@@ -181,7 +182,7 @@ class Job:
     described: dict
 
     def gather(self) -> None:
-        """The first pass, unless the folder holds what it gives."""
+        """Makes the first pass, unless the folder holds what it gives."""
         if os.path.isfile(f"{self.lines}.json"):  # written behind the lines
             return
         try:
@@ -197,7 +198,7 @@ class Job:
     @functools.cached_property
     def found(self) -> Found:
         path = f"{self.lines}.json"
-        place = schema.Place(path, advice="Begin anew with --overwrite.")
+        place = schema.Location(path, advice="Begin anew with --overwrite.")
         try:
             return schema.convert(strict_json.read(path), Found, place)
         except (UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -213,11 +214,11 @@ class Job:
         return record_folder.plan_sha256(self.described)
 
     def missing(self, indices: Iterable[int]) -> list[int]:
-        """The shards that are not there whole."""
+        """Returns the shards that are not there whole."""
         return [index for index in indices if record_folder.stored_shard(self.paths[index], self.plan) is None]
 
     def fingerprint(self, indices: Iterable[int], num_workers: int, report: Report) -> None:
-        """Nothing: no duplicates are removed."""
+        """Does nothing: no duplicates are removed."""
 
     def decided(self, indices: Iterable[int]) -> bool:
         return True
@@ -243,7 +244,7 @@ class Job:
 
 
 def _paths(task: Task) -> list[str]:
-    """The input files, and behind them the one with translations."""
+    """Returns the input files, and behind them the one with translations."""
     settings, paths = task.settings, task.paths()
     if settings.target_file is None:
         return paths
@@ -253,7 +254,7 @@ def _paths(task: Task) -> list[str]:
 
 
 def cut_lines(path: str, count: int) -> list[int]:
-    """The bytes at which a file is cut into `count` ranges of whole lines; some may be empty."""
+    """Returns the bytes at which a file is cut into `count` ranges of whole lines; some may be empty."""
     size, cuts = os.path.getsize(path), [0]
     with open(path, "rb") as file:
         for index in range(1, count):
@@ -300,7 +301,7 @@ def _batches(path: str, part: tuple[int, int], progress) -> Iterator[list]:
 
 
 def _example(line: bytes, path: str) -> Any:
-    """An example as the first pass wrote it."""
+    """Returns an example as the first pass wrote it."""
     try:
         return strict_json.loads(line)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:

@@ -39,8 +39,8 @@ class Fit:
 def fit(
     train, labels: np.ndarray, test, truth: np.ndarray, seed: int = 0, strengths: Sequence[float] = STRENGTHS
 ) -> Fit:
-    """Multinomial logistic regression. A fifth of the rows, drawn by label, chooses how strongly weights are kept small; then all
-    rows are fitted.
+    """Returns multinomial logistic regression. A fifth of the rows, drawn by label, chooses how strongly weights are kept
+    small; then all rows are fitted.
 
     Args:
         train, test: (N, D) and (M, D), numpy, each dimension of which is standardized by `train`; or sparse, which stay as they are.
@@ -54,7 +54,8 @@ def fit(
 
 
 def parted(labels: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The places of the rows to fit on, and of those that are held out: of each label the same share, and one row at least is kept.
+    """Returns the places of the rows to fit on, and of those that are held out: of each label the same share, and one row at
+    least is kept.
 
     Where every label has one row, nothing can be held out, and both are all rows.
     """
@@ -81,7 +82,7 @@ def _score(train, labels, test, truth, strength: float) -> float:
 
 
 def standardized(first: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:
-    """Each dimension, (N, D), with mean 0 and deviation 1 in the first part."""
+    """Returns each dimension, (N, D), with mean 0 and deviation 1 in the first part."""
     parts = [np.asarray(part, np.float32) for part in (first, *others)]
     mean, spread = parts[0].mean(axis=0), parts[0].std(axis=0)
     spread = np.where(spread > 1e-6 * np.abs(mean) + 1e-12, spread, 1.0)  # a dimension that is the same in all rows
@@ -89,19 +90,19 @@ def standardized(first: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:
 
 
 def majority(labels: Sequence, truth: Sequence) -> float:
-    """The accuracy of always naming the commonest label of the rows to fit on."""
+    """Returns the accuracy of always naming the commonest label of the rows to fit on."""
     commonest = collections.Counter(labels).most_common(1)[0][0]
     return sum(label == commonest for label in truth) / len(truth)
 
 
 def terms(text: str) -> list[str]:
-    """Words in small letters and pairs of neighbours; of Chinese and Japanese characters and pairs of these."""
+    """Returns words in small letters and pairs of neighbours; of Chinese and Japanese characters and pairs of these."""
     words = TERM.findall(text.lower())
     return [*words, *(f"{a} {b}" for a, b in zip(words, words[1:], strict=False))]
 
 
 def terms_of(texts: Sequence[str]) -> list[str]:
-    """The terms of a row: of a pair each with the number of its text, and those that both texts have."""
+    """Returns the terms of a row: of a pair each with the number of its text, and those that both texts have."""
     if len(texts) == 1:
         return terms(texts[0])
     each = [terms(text) for text in texts]
@@ -110,7 +111,7 @@ def terms_of(texts: Sequence[str]) -> list[str]:
 
 
 def bag_of_words(train: Sequence[Row], test: Sequence[Row], seed: int = 0) -> Fit:
-    """Logistic regression on TF-IDF of `terms_of`: what can be told from the words, without a network."""
+    """Returns logistic regression on TF-IDF of `terms_of`: what can be told from the words, without a network."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     counts = TfidfVectorizer(analyzer=terms_of, sublinear_tf=True, max_features=MOST_TERMS)

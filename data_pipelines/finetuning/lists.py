@@ -28,11 +28,11 @@ class Lists(Task):
         }
 
     def capacity(self, num_texts: int) -> int:
-        """The ids for which a sequence of so many texts has room."""
+        """Returns the ids for which a sequence of so many texts has room."""
         return max_text_tokens(num_texts, self.settings.max_seq_length)
 
     def rows(self, sequences: Sequence[Texts], size: int, tokenizer, counts: Counter) -> Row:
-        """The ids of sequences as the rows of a record, padded with empty rows up to `size`."""
+        """Returns the ids of sequences as the rows of a record, padded with empty rows up to `size`."""
         token_ids, lengths = np.zeros((size, self.settings.max_seq_length), np.int64), np.zeros((size, 2), np.int64)
         for row, texts in enumerate(sequences):
             ids = list(itertools.chain(*texts))
@@ -63,7 +63,7 @@ class Lists(Task):
 
 
 def parts(labels: Sequence[float], size: int, sample_by: str | None) -> list[list[int]]:
-    """The places of the candidates of each row of a list.
+    """Returns the places of the candidates of each row of a list.
 
     A list that is too long becomes several rows; or one, with the relevant candidates first and others drawn at random.
 

@@ -14,12 +14,12 @@ MUCH_UNKNOWN, MUCH_SHARED = 0.05, 0.1
 
 
 def label_names(rows: list[Row]) -> list[str]:
-    """The different labels, in the order of their ids."""
+    """Returns the different labels, in the order of their ids."""
     return sort_labels(row.label for row in rows)
 
 
 def label_ids(path: str, rows: list[Row], labels: list[str]) -> np.ndarray:
-    """The number of each row's label, int32 (N,).
+    """Returns the number of each row's label, int32 (N,).
 
     Raises:
         DataError: a label that training did not have; names the file, the line and the known labels.
@@ -51,7 +51,7 @@ def check_labels(path: str, labels: Sequence[str], num_rows: int, label_column: 
 
 
 def no_label_warning(labels: Sequence[str]) -> str | None:
-    """What to say where a label is one with which data sets mark rows that have none, as SNLI's `-`."""
+    """Returns what to say where a label is one with which data sets mark rows that have none, as SNLI's `-`."""
     found = [label for label in labels if label.lower() in NO_LABEL]
     if "-1" in labels and not {"-1", "1"} >= set(labels) and not {"-1", "0", "1"} >= set(labels):
         found.append("-1")
@@ -73,7 +73,7 @@ def check_texts(path: str, found: int, trained_on: str, wanted: int) -> None:
 
 
 def shared_warning(path: str, rows: Sequence[Hashable], trained_on: str, trained: Collection[Hashable]) -> str | None:
-    """What to say where rows of a held-out file stand in the training file too; they tell nothing of new text."""
+    """Returns what to say where rows of a held-out file stand in the training file too; they tell nothing of new text."""
     known = set(trained)
     share = sum(row in known for row in rows) / max(1, len(rows))
     if share <= MUCH_SHARED:
@@ -85,7 +85,7 @@ def shared_warning(path: str, rows: Sequence[Hashable], trained_on: str, trained
 
 
 def unknown_warning(path: str, unknown: int, tokens: int, do_lower_case: bool | None) -> str | None:
-    """What to say where much of the text has no piece in the vocabulary."""
+    """Returns what to say where much of the text has no piece in the vocabulary."""
     if unknown <= MUCH_UNKNOWN * tokens:
         return None
     case = "" if do_lower_case is not False else " If the vocabulary has no capital letters, use --do_lower_case=true."

@@ -14,7 +14,7 @@ SENTENCE, QUESTION = 0, 1  # segment ids
 
 
 def vocabulary_of(questions: Sequence[StoryQuestion], do_lower_case: bool = True) -> WordTokenizer:
-    """A tokenizer that knows all words of stories and questions, the signs between words aside."""
+    """Returns a tokenizer that knows all words of stories and questions, the signs between words aside."""
     splitter, seen = WordSplitter(do_lower_case), set()
     for text in {text for asked in questions for text in (*asked.sentences, asked.question)}:
         seen.update(word for word, _ in splitter(text) if not is_sign(word))
@@ -26,7 +26,7 @@ def is_sign(word: str) -> bool:
 
 
 def answers_of(questions: Sequence[StoryQuestion]) -> list[str]:
-    """All different answers, sorted: the classes."""
+    """Returns all different answers, sorted: the classes."""
     return sorted({asked.answer for asked in questions})
 
 
@@ -45,7 +45,7 @@ class StoryEncoder:
         self.known: dict[str, list[int]] = {}  # bAbI says the same few sentences again and again
 
     def words(self, sentence: str) -> list[int]:
-        """The ids of one sentence, with those of unknown signs."""
+        """Returns the ids of one sentence, with those of unknown signs."""
         if sentence not in self.known:
             pieces = self.tokenizer.encode_batch([sentence])[0]
             ids = [
@@ -57,7 +57,7 @@ class StoryEncoder:
         return self.known[sentence]
 
     def arrays(self, stories: Sequence[tuple[Sequence[str], str]], width: int | None = None) -> dict[str, np.ndarray]:
-        """Of N pairs of sentences and a question.
+        """Returns that of N pairs of sentences and a question.
 
         Args:
             width: S; None for the longest story, with its question.
@@ -76,7 +76,7 @@ class StoryEncoder:
         return self.packed(rows, width)
 
     def packed(self, stories: Sequence[Sequence[Sequence[int]]], width: int | None = None) -> dict[str, np.ndarray]:
-        """As `arrays`, of stories whose sentences are ids; the question is the last of them."""
+        """Works as `arrays`, of stories whose sentences are ids; the question is the last of them."""
         rows = [[*story[:-1][-self.max_sentences :], story[-1]] for story in stories]
         width = width or max(map(len, rows), default=1)
         token_ids = np.zeros((len(rows), width, self.max_words), np.int32)
@@ -90,7 +90,7 @@ class StoryEncoder:
 
 
 def answer_ids(questions: Sequence[StoryQuestion], labels: Sequence[str]) -> np.ndarray:
-    """int32 (N,): the classes of the answers.
+    """Returns int32 (N,): the classes of the answers.
 
     Raises:
         DataError: an answer is none of `labels`; names the line.

@@ -81,12 +81,12 @@ def respelled(tags: Sequence[str], spelling: Mapping[str, str]) -> list[str]:
 
 
 def are_span_tags(sentences: Iterable[Sequence[str]]) -> bool:
-    """Whether all tags are those of spans; others, such as parts of speech, belong to no scheme."""
+    """Returns whether all tags are those of spans; others, such as parts of speech, belong to no scheme."""
     return all(SPAN_TAG.fullmatch(tag) for tags in sentences for tag in tags)
 
 
 def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme:
-    """The scheme of a file, from the letters of its tags.
+    """Returns the scheme of a file, from the letters of its tags.
 
     BIO and IOB1 have the same ones. It is IOB1 if more spans begin with I- than with a B- that IOB1 would not need.
     """
@@ -109,7 +109,7 @@ def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme:
 
 
 def bad_tags(tags: Sequence[str], scheme: Scheme) -> Iterator[BadTag]:
-    """The tags of a sentence that cannot be where they stand, in order."""
+    """Yields the tags of a sentence that cannot be where they stand, in order."""
     before, open_kind = None, None  # the tag before, and the type of the span that may go on
     for place, tag in enumerate([*tags, None]):
         letter, _, kind = (tag or OUTSIDE).partition("-")
@@ -144,7 +144,7 @@ def to_bio(tags: Sequence[str]) -> list[str]:
 
 
 def refusal(path: str, line: int, bad: BadTag, scheme: Scheme, count: int) -> DataError:
-    """The error that names a tag that cannot be."""
+    """Returns the error that names a tag that cannot be."""
     return DataError(
         f"{path}, line {line}: {bad.reason}, as the tags of the file are those of {scheme.name}; {count:,} such place(s) in the "
         "file. Correct them, or have them read as conlleval does with --bad_tags=repair."

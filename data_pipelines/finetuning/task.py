@@ -31,7 +31,7 @@ class Settings(RecordOptions):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Settings":
-        """The settings among other values."""
+        """Returns the settings among other values."""
         return cls(**{field.name: values[field.name] for field in dataclasses.fields(cls)})
 
     def columns(self) -> Columns:
@@ -63,32 +63,32 @@ class Task:
 
     @classmethod
     def window_numbers(cls, settings: Settings) -> dict[str, int]:
-        """`max_query_length` and `doc_stride`, those that were not given among them."""
+        """Returns `max_query_length` and `doc_stride`, those that were not given among them."""
         return {name: getattr(settings, name) or usual for name, usual in WINDOW_NUMBERS.items()}
 
     def paths(self) -> list[str]:
-        """The files of --input_file, in the order in which they are read."""
+        """Returns the files of --input_file, in the order in which they are read."""
         return expand(self.settings.input_file)
 
     def open_tokenizer(self) -> Tokenizer:
-        """What cuts the texts into pieces."""
+        """Returns what cuts the texts into pieces."""
         settings = self.settings
         return open_for_records(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
 
     def examples(self, path: str) -> Iterator[RawExample]:
-        """All examples of a file, also those with a problem."""
+        """Reads all examples of a file, also those with a problem."""
         raise NotImplementedError
 
     def bad_rows(self) -> list[BadRow] | None:
-        """Where a reader of tables puts rows that it cannot read; None where such a row is an error."""
+        """Returns where a reader of tables puts rows that it cannot read; None where such a row is an error."""
         return [] if self.settings.on_bad_row == "skip" else None
 
     def labels_of(self, value: dict[str, Any]) -> Iterable[str]:
-        """The labels of one example, to be counted; empty for tasks without."""
+        """Returns the labels of one example, to be counted; empty for tasks without."""
         return ()
 
     def sort_labels(self, names: Iterable[str]) -> list[str]:
-        """The labels in the order of their ids."""
+        """Returns the labels in the order of their ids."""
         return sorted(names)
 
     def check_labels(self, labels: list[str], num_examples: int, inputs: str) -> None:
@@ -106,15 +106,15 @@ class Task:
             )
 
     def size_of(self, value: dict[str, Any]) -> int:
-        """How many texts the example chooses or ranks; the largest one gives the records their shape."""
+        """Returns how many texts the example chooses or ranks; the largest one gives the records their shape."""
         return 0
 
     def text_of(self, value: dict[str, Any]) -> str | None:
-        """What makes two examples the same text, where that is worth a count."""
+        """Returns what makes two examples the same text, where that is worth a count."""
         return None
 
     def features(self, size: int) -> dict[str, Feature]:
-        """What a record holds.
+        """Returns what a record holds.
 
         Args:
             size: choices or candidates a record.
@@ -124,7 +124,7 @@ class Task:
     def encode(
         self, indices: list[int], values: list[dict[str, Any]], tokenizer: Tokenizer, size: int, counts: Counter
     ) -> Iterator[Row]:
-        """The records of some examples.
+        """Returns the records of some examples.
 
         Args:
             indices: the place of each example in the input.
@@ -181,7 +181,7 @@ class Task:
         raise NotImplementedError
 
     def refuses(self, label: str) -> str | None:
-        """The problem with a label, if there is one."""
+        """Returns the problem with a label, if there is one."""
         if self.labels is None or label in self.labels:
             return None
         return f"unknown label: {label!r}. Known: {', '.join(self.labels[:20])}. Correct it, or change --labels"
@@ -197,7 +197,7 @@ class Task:
 
 
 def cut(first: Pieces, second: Pieces | None, capacity: int, counts: Counter) -> tuple[list[int], list[int], bool]:
-    """The ids of one or two texts, shortened to `capacity` pieces in all, and whether anything was cut."""
+    """Returns the ids of one or two texts, shortened to `capacity` pieces in all, and whether anything was cut."""
     a, b = first.ids, [] if second is None else second.ids
     keep = shorten(len(a), len(b), capacity)
     is_cut = keep != (len(a), len(b))

@@ -71,7 +71,7 @@ def _inspect_unlabelled(options: Options, manifest: Manifest) -> None:
 
 
 def setting_of(manifest: Manifest, vocabulary: Vocabulary, replace_unit: str = "token") -> Setting:
-    """What the manifest of records says to those who mask them."""
+    """Returns what the manifest of records says to those who mask them."""
     values = manifest.settings
     sizes = values.max_sequence_length, values.masked_lm_prob, values.max_predictions_per_seq
     return Setting(vocabulary, *sizes, tuple(manifest.features), replace_unit)

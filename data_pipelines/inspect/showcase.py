@@ -55,7 +55,7 @@ class Setting:
 
 
 def prepare(name: str, setting: Setting) -> tuple[Op, list[str]]:
-    """The op of an objective, and the tokens by id, sentinels included.
+    """Returns the op of an objective, and the tokens by id, sentinels included.
 
     Raises:
         DataError: the records lack the units that the objective hides.
@@ -71,7 +71,7 @@ def prepare(name: str, setting: Setting) -> tuple[Op, list[str]]:
 
 
 def show_masked(example: Example, tokens: list[str], colours: bool = False) -> str:
-    """Hidden tokens as `[answer→what stands there]`; permutation targets, which stay, as `[answer]`."""
+    """Returns hidden tokens as `[answer→what stands there]`; permutation targets, which stay, as `[answer]`."""
     answers = {
         int(p): tokens[int(label)]
         for p, label, w in zip(example["mask_positions"], example["labels"], example["label_weights"], strict=True)
@@ -91,7 +91,7 @@ def show_masked(example: Example, tokens: list[str], colours: bool = False) -> s
 
 
 def show_sides(example: Example, tokens: list[str], colours: bool = False) -> str:
-    """The encoder's text with masks and sentinels marked, and what the decoder writes."""
+    """Returns the encoder's text with masks and sentinels marked, and what the decoder writes."""
     marked = {MASK, *(token for token in tokens[-200:] if token.startswith("<extra_id_"))}
 
     def line(ids, real):

@@ -35,7 +35,8 @@ class Replacements(tf.Module):
         self.replacements = tf.constant(replacements)  # (replacements, R): code points, ITSELF or NOTHING
 
     def replaced(self, code: tf.Tensor) -> tf.Tensor:
-        """The characters in the place of each one, int32 (N,), as int32 (N, R), with NOTHING where there are fewer than R."""
+        """Returns the characters in the place of each one, int32 (N,), as int32 (N, R), with NOTHING where there are fewer than
+        R."""
         page = tf.cast(tf.gather(self.page_of, code // PAGE), tf.int32)
         index = tf.cast(tf.gather(self.pages, page * PAGE + code % PAGE), tf.int32)
         clean = tf.gather(self.replacements, index)
@@ -53,7 +54,7 @@ class CharacterTable(Replacements):
         super().__init__(_Cleaning(backend))
 
     def split(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The clean words of `text`, string (B,), as strings (B, None). Broken UTF-8 is dropped, as U+FFFD is."""
+        """Returns the clean words of `text`, string (B,), as strings (B, None). Broken UTF-8 is dropped, as U+FFFD is."""
         characters = tf.strings.unicode_decode(text, "UTF-8", errors="replace")  # (B, None)
         clean = self.replaced(characters.flat_values)  # (N, R)
         is_character = clean != NOTHING
@@ -78,14 +79,14 @@ class _Cleaning:
         return hash(self.states)
 
     def __call__(self, text: str) -> str:
-        """`text`, normalised, with a space wherever one word ends and the next begins."""
+        """Returns `text`, normalised, with a space wherever one word ends and the next begins."""
         words = self.pre_tokenizer.pre_tokenize_str(self.normalizer.normalize_str(f"a{text}a"))
         return " ".join(word for word, _ in words)[1:-1]
 
 
 @functools.lru_cache(maxsize=8)  # it takes a second or more
 def compact(cleaned: Callable[[str], str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A two-level table: `replacements[pages[page_of[code // PAGE], code % PAGE]]`."""
+    """Returns a two-level table: `replacements[pages[page_of[code // PAGE], code % PAGE]]`."""
     rows, replacements = {}, {}
     page_of = [
         rows.setdefault(tuple(replacements.setdefault(x, len(replacements)) for x in page), len(rows))
@@ -97,7 +98,7 @@ def compact(cleaned: Callable[[str], str]) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def page_replacements(cleaned: Callable[[str], str], first: int) -> list[tuple[int, ...]]:
-    """The replacement of each code point from `first` to `first + PAGE`."""
+    """Returns the replacement of each code point from `first` to `first + PAGE`."""
     if first in SURROGATES:
         return [()] * PAGE
     text = "".join(map(chr, range(first, first + PAGE)))

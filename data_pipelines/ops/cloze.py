@@ -8,13 +8,13 @@ from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
 def ordinary_ids(vocabulary: Vocabulary) -> np.ndarray:
-    """The ids that a random replacement may draw: all but the special tokens, int32."""
+    """Returns the ids that a random replacement may draw: all but the special tokens, int32."""
     special = {vocabulary[token] for token in SPECIAL_TOKENS}
     return np.array([i for i in range(len(vocabulary)) if i not in special], np.int32)
 
 
 def budget_of(features, rate: float, num_predictions: int, rounding=tf.round) -> tf.Tensor:
-    """How many tokens to hide, int32 (B,): min(num_predictions, max(1, round(rate * length))), special tokens counted.
+    """Returns how many tokens to hide, int32 (B,): min(num_predictions, max(1, round(rate * length))), special tokens counted.
 
     In float64, and with ties to even, as Python computes round(rate * length).
     """
@@ -24,7 +24,7 @@ def budget_of(features, rate: float, num_predictions: int, rounding=tf.round) ->
 
 
 def stochastic_budget_of(maskable: tf.Tensor, rate: float, num_predictions: int, seed: tf.Tensor) -> tf.Tensor:
-    """How many tokens to hide, int32 (B,): min(num_predictions, floor(rate * n + u)), with u drawn evenly from [0, 1).
+    """Returns how many tokens to hide, int32 (B,): min(num_predictions, floor(rate * n + u)), with u drawn evenly from [0, 1).
 
     On average rate * n, also where n is small; such rows may hide nothing.
 
@@ -59,7 +59,7 @@ def hide(features, chosen, num_predictions: int, mask_id: int, drawable, seed, t
 
 
 def positions_of(chosen: tf.Tensor, num_predictions: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """The places of the first P True values in each row, ascending, then zeros; and weights 1 where one is."""
+    """Returns the places of the first P True values in each row, ascending, then zeros; and weights 1 where one is."""
     length = tf.shape(chosen)[1]
     early = tf.where(chosen, length - tf.range(length)[None, :], 0)
     found = tf.minimum(num_predictions, length)
@@ -70,14 +70,14 @@ def positions_of(chosen: tf.Tensor, num_predictions: int) -> tuple[tf.Tensor, tf
 
 
 def draw(drawable, seed: tf.Tensor, count) -> tf.Tensor:
-    """Random ids, int32 (B, count), out of `drawable`, as `hide` has it."""
+    """Returns random ids, int32 (B, count), out of `drawable`, as `hide` has it."""
     if isinstance(drawable, int):
         return tf.cast(uniform(seed, count) * drawable, tf.int32)
     return tf.gather(tf.constant(drawable), tf.cast(uniform(seed, count) * len(drawable), tf.int32))
 
 
 def replace(token_ids, chosen, mask_id: int, drawable, seed, together=None, rates=(0.8, 0.1)) -> tf.Tensor:
-    """The first step of `hide`. `rates` are the shares of `mask_id` and of random tokens; the rest stays."""
+    """Returns the first step of `hide`. `rates` are the shares of `mask_id` and of random tokens; the rest stays."""
     length = tf.shape(token_ids)[1]
     fate = uniform(fold(seed, 0), length)
     if together is not None:

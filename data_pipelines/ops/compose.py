@@ -13,7 +13,7 @@ Op = Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]
 
 
 def compose(*ops: Op) -> Op:
-    """One op that applies all, from left to right."""
+    """Returns one op that applies all, from left to right."""
 
     def op(features):
         for each in ops:

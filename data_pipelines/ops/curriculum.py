@@ -10,7 +10,7 @@ from data_pipelines.ops.compose import Op
 
 
 def in_stages(ops: Sequence[Op], shares: Sequence[float]) -> Op:
-    """The first op for the first share of the training, then the second one, and so on.
+    """Returns the first op for the first share of the training, then the second one, and so on.
 
     Where the training is over, as for held-out text, the last one holds.
 

@@ -8,7 +8,8 @@ from data_pipelines.ops.seeds import fold, take_seed, uniform
 
 
 def cut_runs(size: int, stride: int, count: int) -> Op:
-    """Each record of running text as `count` examples of up to `size` tokens, of which one begins `stride` behind the other.
+    """Returns each record of running text as `count` examples of up to `size` tokens, of which one begins `stride` behind the
+    other.
 
     The first one begins at a place that is drawn, so that over the epochs every token of a longer record comes. Examples for which a
     record is too short have no weight.
@@ -47,10 +48,10 @@ def cut_runs(size: int, stride: int, count: int) -> Op:
 
 
 def cut_pairs(size: int) -> Op:
-    """Two segments of `size` tokens together: the end of the first one and the beginning of the second, so that what stands side by
-    side stays there. Of segments that are swapped it is the other way round, since the text went from the second to the first; else
-    their order could be told from what is missing between them. A segment that is shorter than its half leaves the room to the other
-    one; where there is no second one, a part of the first one, from a place that is drawn.
+    """Returns two segments of `size` tokens together: the end of the first one and the beginning of the second, so that what
+    stands side by side stays there. Of segments that are swapped it is the other way round, since the text went from the second
+    to the first; else their order could be told from what is missing between them. A segment that is shorter than its half
+    leaves the room to the other one; where there is no second one, a part of the first one, from a place that is drawn.
 
     Reads and writes: token_ids (B, N) and those of `STARTS` that are there, segment_lengths (B, 2), seed; the N written is `size`.
     Reads: sentence_order_labels (B,), where they are there.
@@ -92,5 +93,5 @@ def without_lost(features):
 
 
 def _opened(starts: tf.Tensor) -> tf.Tensor:
-    """Unit starts (B, N) of which the first one of each row is 1."""
+    """Returns unit starts (B, N) of which the first one of each row is 1."""
     return tf.concat([tf.ones_like(starts[:, :1]), starts[:, 1:]], axis=1)

@@ -86,7 +86,8 @@ def _check(rate: float, window: int | None, first_input: str, span: int, width: 
 
 
 def _target(token_ids, first, size, width: int, pad: int, opening: int | None) -> dict[str, tf.Tensor]:
-    """What the decoder reads and writes of fragments that begin at `first` and have `size` tokens, at most `width`, (B, W).
+    """Returns what the decoder reads and writes of fragments that begin at `first` and have `size` tokens, at most `width`, (B,
+    W).
 
     Args:
         opening: the token that it reads before each; None for that which stands there.
@@ -106,7 +107,7 @@ def _target(token_ids, first, size, width: int, pad: int, opening: int | None) -
 
 
 def _in_the_text(n, rate: float, seed) -> tuple[tf.Tensor, tf.Tensor]:
-    """Where the fragment of texts of n tokens (B, 1) begins, counted from 0, and its tokens, both (B, 1)."""
+    """Returns where the fragment of texts of n tokens (B, 1) begins, counted from 0, and its tokens, both (B, 1)."""
     size = tf.minimum(tf.maximum(tf.cast(tf.floor(tf.cast(n, tf.float64) * rate + 0.5), tf.int32), 1), n)
     where, offset = tf.split(uniform(seed, 2), 2, axis=1)
     anywhere = tf.cast(offset * tf.cast(n - size + 1, tf.float32), tf.int32)
@@ -114,19 +115,19 @@ def _in_the_text(n, rate: float, seed) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _in_each_window(n, rate: float, seed) -> tuple[tf.Tensor, tf.Tensor]:
-    """The same for the windows of a text, of which n tokens are real, all (B, W)."""
+    """Returns the same for the windows of a text, of which n tokens are real, all (B, W)."""
     size = tf.cast(tf.floor(tf.cast(n, tf.float64) * rate), tf.int32)
     return tf.cast(uniform(seed, n.shape[1]) * tf.cast(n - size + 1, tf.float32), tf.int32), size
 
 
 def _in_a_row(values) -> tf.Tensor:
-    """(B, W, K) -> (B, W K)"""
+    """Returns (B, W, K) -> (B, W K)"""
     return tf.reshape(values, [-1, values.shape[1] * values.shape[2]])
 
 
 def attend_to(vocabulary: Vocabulary, by_encoder: bool = True, by_decoder: bool = False) -> Op:
-    """Whether the tokens that are `[MASK]` can be seen. The released programs differ: for translation without pairs only the encoder
-    sees them, with pairs neither, for summaries both.
+    """Returns whether the tokens that are `[MASK]` can be seen. The released programs differ: for translation without pairs
+    only the encoder sees them, with pairs neither, for summaries both.
 
     Reads:  token_ids, padding_mask (B, S).
     Writes: encoder_mask, where the encoder looks, and cross_mask, where the decoder does, bool (B, S).
@@ -141,5 +142,5 @@ def attend_to(vocabulary: Vocabulary, by_encoder: bool = True, by_decoder: bool 
 
 
 def fragment_length(n: int, rate: float = 0.5) -> int:
-    """Tokens hidden of `n`, at least one; halves are rounded up."""
+    """Returns tokens hidden of `n`, at least one; halves are rounded up."""
     return min(n, max(1, int(n * rate + 0.5)))

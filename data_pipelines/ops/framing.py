@@ -14,7 +14,7 @@ TOKEN_LABELS = ("capital_labels", "repeated_labels")
 
 
 def frame_pair(vocabulary: Vocabulary, sequence_length: int, frame: Frame = BERT) -> Op:
-    """`[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` where the second segment is empty (Devlin et al., 2018, figure 2), or
+    """Returns `[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` where the second segment is empty (Devlin et al., 2018, figure 2), or
     another frame.
 
     A `[SEP]` inside a segment, where full sentences cross the end of a document, is not maskable either.
@@ -73,8 +73,8 @@ def frame_pair(vocabulary: Vocabulary, sequence_length: int, frame: Frame = BERT
 
 
 def frame_dialogue(vocabulary: Vocabulary, sequence_length: int) -> Op:
-    """`[CLS] Q [SEP] R [SEP]` or `[CLS] Q [SEP] R [SEP] Q [SEP]`, or with Q and R changed about: the turns of two speakers (ERNIE
-    1.0; Sun et al., 2019, section 3.3.2). Who speaks stands in `role_ids`, and all is one segment.
+    """Returns `[CLS] Q [SEP] R [SEP]` or `[CLS] Q [SEP] R [SEP] Q [SEP]`, or with Q and R changed about: the turns of two
+    speakers (ERNIE 1.0; Sun et al., 2019, section 3.3.2). Who speaks stands in `role_ids`, and all is one segment.
 
     Reads:  as `frame_pair`, of three segments, of which the last may be empty; first_role (B,), who speaks first: 1 for R, and Q
         where records lack it.
@@ -93,7 +93,7 @@ def frame_dialogue(vocabulary: Vocabulary, sequence_length: int) -> Op:
 
 
 def _begins(frame: Frame, lengths: tf.Tensor) -> tuple[list, tf.Tensor]:
-    """Where each part of a frame begins, and where the last one ends: numbers, or int32 (B, 1)."""
+    """Returns where each part of a frame begins, and where the last one ends: numbers, or int32 (B, 1)."""
     begins, end = [], 0
     for part in frame.parts:
         begins.append(end)

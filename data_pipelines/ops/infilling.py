@@ -87,7 +87,7 @@ def keep_target(features) -> dict:
 
 
 def poisson(drawn: tf.Tensor, mean: float) -> tf.Tensor:
-    """Uniform numbers as whole numbers of a Poisson distribution, int32."""
+    """Returns uniform numbers as whole numbers of a Poisson distribution, int32."""
     chances = [math.exp(-mean) * mean**k / math.factorial(k) for k in range(128)]
     ends = np.cumsum(chances).astype(np.float32)
     ends = ends[: np.argmax(ends >= ends[-1])]
@@ -95,7 +95,7 @@ def poisson(drawn: tf.Tensor, mean: float) -> tf.Tensor:
 
 
 def draw_lengths(sizes, seed, rate: float, mean: float) -> tuple[tf.Tensor, tf.Tensor]:
-    """Span lengths, int (B, C), 0 in unused slots, that cover the budget of words exactly; and how many were empty."""
+    """Returns span lengths, int (B, C), 0 in unused slots, that cover the budget of words exactly; and how many were empty."""
     words = tf.reduce_sum(tf.cast(sizes > 0, tf.int32), axis=1, keepdims=True)
     budget = tf.cast(tf.math.ceil(tf.cast(words, tf.float64) * rate), tf.int32)  # (B, 1)
     slots = math.ceil(sizes.shape[1] * rate) + SPARE

@@ -13,7 +13,7 @@ from data_pipelines.text.vocabulary import CLS, PAD, SEP, Vocabulary
 
 
 def join_segments(length: int, separator_id: int | None = None) -> Op:
-    """Both segments of a record as one text of at most `length` tokens, without special tokens.
+    """Returns both segments of a record as one text of at most `length` tokens, without special tokens.
 
     Reads:  token_ids (B, N), segment_lengths (B, 2), and those of word_start, phrase_start, ... that are there.
     Writes: the same as (B, length), and padding_mask, True on tokens.
@@ -60,7 +60,7 @@ def mark_sentences(vocabulary: Vocabulary, stops: str = ".。!！?？") -> Op:
 
 
 def frame_denoising(vocabulary: Vocabulary, length: int) -> Op:
-    """The encoder reads the noisy text, the decoder writes the clean one (BART; Lewis et al., 2019, section 2.2).
+    """Returns the encoder reads the noisy text, the decoder writes the clean one (BART; Lewis et al., 2019, section 2.2).
 
     `[CLS]` and `[SEP]` play `<s>` and `</s>`. The decoder reads `</s> <s> clean` and answers `<s> clean </s>`.
 
@@ -85,7 +85,7 @@ def frame_denoising(vocabulary: Vocabulary, length: int) -> Op:
 
 
 def frame(token_ids, padding_mask, bos: int, eos: int, pad: int, length: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """`bos text eos`, (B, length) with its padding mask. The text is cut where it would exceed `length`."""
+    """Returns `bos text eos`, (B, length) with its padding mask. The text is cut where it would exceed `length`."""
     count = tf.reduce_sum(tf.cast(padding_mask, tf.int32), axis=1, keepdims=True)
     count = tf.minimum(count, length - 2)
     width = tf.shape(token_ids)[1]

@@ -14,7 +14,7 @@ def answer_in_parts(
     features: Mapping[str, tf.Tensor],
     per_token: bool = False,
 ) -> dict[str, tf.Tensor]:
-    """What `answer` gives to a batch, in the order of its rows.
+    """Returns what `answer` gives to a batch, in the order of its rows.
 
     A batch that is mostly text goes through the network at once. Another is sorted by length and parted, and each part is only as
     wide as its longest row.
@@ -64,7 +64,7 @@ def answer_in_parts(
 
 
 def parts(lengths: tf.Tensor, width: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The rows of a part, and how many parts there are, both int32 and 1 at least."""
+    """Returns the rows of a part, and how many parts there are, both int32 and 1 at least."""
     rows = tf.size(lengths)
     real = tf.cast(tf.reduce_sum(lengths), tf.float32)
     padded = real < (1 - PADDING) * tf.cast(rows, tf.float32) * tf.cast(width, tf.float32)
@@ -73,7 +73,7 @@ def parts(lengths: tf.Tensor, width: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def used_columns(mask: tf.Tensor) -> tf.Tensor:
-    """The columns that are not padding in all rows, int32; one at least."""
+    """Returns the columns that are not padding in all rows, int32; one at least."""
     used = tf.reduce_any(mask, axis=list(range(mask.shape.rank - 1)))  # (L,)
     used |= (tf.range(tf.size(used)) == 0) & ~tf.reduce_any(used)
     return tf.cast(tf.where(used)[:, 0], tf.int32)

@@ -11,7 +11,7 @@ ALONG_TOKENS = "token_ids", "segment_ids", "role_ids", "character_ids"
 
 
 def pack_rows(row_length: int, most: int, num_predictions: int) -> Callable:
-    """An op that lays N framed and masked examples into B rows.
+    """Returns an op that lays N framed and masked examples into B rows.
 
     Reads:  token_ids, segment_ids, padding_mask (N, L), and role_ids, character_ids (N, L, 50) where they are there; mask_positions,
             labels,
@@ -66,7 +66,7 @@ def pack_rows(row_length: int, most: int, num_predictions: int) -> Callable:
 
 
 def _within(row: tf.Tensor, amounts: tf.Tensor) -> tf.Tensor:
-    """How much stands before each example in its row, int32 (N,)."""
+    """Returns how much stands before each example in its row, int32 (N,)."""
     before = tf.cumsum(amounts, exclusive=True)
     first = tf.searchsorted(row, row)  # the first example of the same row
     return before - tf.gather(before, first)

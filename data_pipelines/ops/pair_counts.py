@@ -4,7 +4,7 @@ import tensorflow as tf
 
 
 def frame_pairs():
-    """Names the words of pairs as a text of their own too, as all networks read it.
+    """Returns names the words of pairs as a text of their own too, as all networks read it.
 
     Reads:  center_ids, context_ids, pair_weights (B, P).
     Writes: center_ids, context_ids, pair_weights (B, P); token_ids (B, P), the centers; padding_mask (B, P), where there is a pair.

@@ -19,7 +19,8 @@ MOST_PARTS = 4  # of a paragraph; there is a segment embedding for each
 
 
 def permutations(most_parts: int) -> list[tuple[int, ...]]:
-    """Which part stands at each place, by class: all orders of one part, then of two, up to `most_parts`, each in lexicographic order.
+    """Returns which part stands at each place, by class: all orders of one part, then of two, up to `most_parts`, each in
+    lexicographic order.
 
     There are 1! + 2! + ... + most_parts! of them.
 
@@ -37,7 +38,7 @@ def of_task(task: int) -> Op:
 
 
 def frame_paragraph(vocabulary: Vocabulary, sequence_length: int) -> Op:
-    """`[CLS] A B [SEP]`. Reads and writes as `framing.frame_pair`, of three segments."""
+    """Returns `[CLS] A B [SEP]`. Reads and writes as `framing.frame_pair`, of three segments."""
     frame = frame_pair(vocabulary, sequence_length)
 
     def op(features):
@@ -49,7 +50,7 @@ def frame_paragraph(vocabulary: Vocabulary, sequence_length: int) -> Op:
 
 
 def frame_distance(vocabulary: Vocabulary, sequence_length: int) -> Op:
-    """`[CLS] A [SEP] B [SEP]` in a third of the cases, which are drawn, else `[CLS] A [SEP] C [SEP]`.
+    """Returns `[CLS] A [SEP] B [SEP]` in a third of the cases, which are drawn, else `[CLS] A [SEP] C [SEP]`.
 
     Reads:  as `framing.frame_pair`, of three segments; distance_labels (B,), 1 or 2 for C; seed, example_weights (B,).
     Writes: as `framing.frame_pair`; distance_labels, 0 for B; example_weights, 0 where there is no B or no C to choose from.
@@ -81,7 +82,8 @@ def frame_distance(vocabulary: Vocabulary, sequence_length: int) -> Op:
 
 
 def frame_reordered(vocabulary: Vocabulary, sequence_length: int, most_parts: int = 3) -> Op:
-    """`[CLS] P [SEP] Q [SEP] R [SEP]`: the paragraph A B, cut at ends of sentences into 1 to `most_parts` parts, in a drawn order.
+    """Returns `[CLS] P [SEP] Q [SEP] R [SEP]`: the paragraph A B, cut at ends of sentences into 1 to `most_parts` parts, in a
+    drawn order.
 
     The number of parts is uniform, as far as there are sentences, and so is the order. Each part is cut to its share of the
     row. The paper says neither `most_parts` nor how parts are joined; segments 0 to 3 are what a table of four rows is for.
@@ -139,7 +141,7 @@ def frame_reordered(vocabulary: Vocabulary, sequence_length: int, most_parts: in
 
 
 def _cut(starts: tf.Tensor, total: tf.Tensor, most_parts: int, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """How many parts a paragraph has, int32 (B,), and the part of each token, int32 (B, N), -1 behind the end.
+    """Returns how many parts a paragraph has, int32 (B,), and the part of each token, int32 (B, N), -1 behind the end.
 
     Args:
         starts: (B, N), 1 where a sentence begins.

@@ -7,12 +7,12 @@ from data_pipelines.text.vocabulary import EOS, PAD, SEP, Vocabulary
 
 
 def end_of(vocabulary: Vocabulary) -> int:
-    """The token that ends a source and a target."""
+    """Returns the token that ends a source and a target."""
     return vocabulary[EOS if EOS in vocabulary else SEP]
 
 
 def frame_parallel(vocabulary: Vocabulary, sequence_length: int) -> Op:
-    """Source and target, each with an end token; the decoder reads the target moved on by one place.
+    """Returns source and target, each with an end token; the decoder reads the target moved on by one place.
 
     At its first place stands the padding token, of which tensor2tensor's decoders see a vector of zeros.
 
@@ -36,7 +36,7 @@ def frame_parallel(vocabulary: Vocabulary, sequence_length: int) -> Op:
         return features
 
     def side(both, start, length):
-        """(B, L): `length` pieces from `start` on, the end token, padding."""
+        """Returns (B, L): `length` pieces from `start` on, the end token, padding."""
         place = tf.range(sequence_length)[None, :]
         where = tf.minimum(start + place, tf.maximum(tf.shape(both)[1] - 1, 0))
         pieces = tf.gather(both, where, batch_dims=1)

@@ -67,7 +67,7 @@ def permute(
 
 
 def turn(is_reversed):
-    """A function that turns (B, L) around in the rows of which `is_reversed`, (B,), is 1."""
+    """Returns a function that turns (B, L) around in the rows of which `is_reversed`, (B,), is 1."""
     backwards = tf.cast(is_reversed, tf.bool)[:, None]
     return lambda values: tf.where(backwards, tf.reverse(values, [1]), values)
 
@@ -100,7 +100,7 @@ def sample(starts, real, goal: int, seed, context: int = CONTEXT) -> tf.Tensor:
 
 
 def next_starts(starts, real) -> tf.Tensor:
-    """The first word that opens at each place or behind it, int (B, L + 1); L where there is none."""
+    """Returns the first word that opens at each place or behind it, int (B, L + 1); L where there is none."""
     length = starts.shape[1]
     opens = (starts > 0) & real
     place = tf.sort(tf.where(opens, tf.range(length)[None, :], length), axis=1)
@@ -136,13 +136,13 @@ def span_walk(next_start, count, goal, sizes, offsets, context: int = CONTEXT) -
 
 
 def block_order(length: int, block: int, seed) -> tf.Tensor:
-    """A random order, int (B, length): one permutation, repeated in each block of tokens, later blocks later."""
+    """Returns a random order, int (B, length): one permutation, repeated in each block of tokens, later blocks later."""
     place = np.arange(length)
     return tf.gather(ranks(uniform(seed, block)), place % block, axis=1) + place // block * block
 
 
 def two_stream_mask(order, drawn, special, reuse_length: int = 0) -> tf.Tensor:
-    """`perm_mask`, bool (B, L, L): True where row i may not see column j.
+    """Returns `perm_mask`, bool (B, L, L): True where row i may not see column j.
 
     Args:
         order: int (B, L), the place of each token in the order of its part.

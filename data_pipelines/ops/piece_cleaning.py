@@ -22,7 +22,8 @@ class GraphCleaning(tf.Module):
         self.small_letters = Replacements(small_letters) if self.do_lower_case else None
 
     def __call__(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The clean texts, string (B,), and for each of their characters, of all texts in a row, its place in its own text."""
+        """Returns the clean texts, string (B,), and for each of their characters, of all texts in a row, its place in its own
+        text."""
         characters = tf.strings.unicode_decode(text, "UTF-8", errors="replace")  # (B, None)
         code, row = characters.flat_values, tf.cast(characters.value_rowids(), tf.int32)
         place = tf.ragged.range(tf.cast(characters.row_lengths(), tf.int32)).flat_values
@@ -37,7 +38,7 @@ class GraphCleaning(tf.Module):
         return tf.strings.unicode_encode(clean, "UTF-8"), place
 
     def lowered(self, code, row, place):
-        """Small letters; a sigma that ends a word is another letter than one inside."""
+        """Returns small letters; a sigma that ends a word is another letter than one inside."""
         count = tf.reduce_max(tf.concat([row, [-1]], 0)) + 1
         grows = tf.math.unsorted_segment_max(tf.cast(code == GROWS, tf.int32), row, count) > 0
         final = (code == ord("Σ")) & ~tf.gather(grows, row) & ends_word(code, row)
@@ -47,7 +48,7 @@ class GraphCleaning(tf.Module):
 
 
 def with_single_blanks(code, row, place):
-    """One blank between words, the first of several, and none at the ends."""
+    """Returns one blank between words, the first of several, and none at the ends."""
     blank = holds_of(code, str.isspace)
     solid = tf.where(blank, 0, 1)
     up_to = tf.cumsum(solid)  # characters of words
@@ -60,7 +61,7 @@ def with_single_blanks(code, row, place):
 
 
 def with_straight_quotes(code, row, place):
-    """`` and '' become a double quote, from the left."""
+    """Returns `` and '' become a double quote, from the left."""
     for letter in "`'":
         there = code == ord(letter)
         begins = there & ~neighbour(there, row, -1)
@@ -76,7 +77,7 @@ def with_straight_quotes(code, row, place):
 
 
 def ends_word(code, row):
-    """Whether a letter stands before each place and none behind it, where some signs do not count, as Unicode has it."""
+    """Returns whether a letter stands before each place and none behind it, where some signs do not count, as Unicode has it."""
     index = tf.cast(tf.where(~holds_of(code, is_transparent))[:, 0], tf.int32)  # what counts
     letter = tf.concat([tf.gather(holds_of(code, is_cased), index), [False]], 0)
     at = tf.concat([tf.gather(row, index), [NOTHING]], 0)
@@ -93,7 +94,7 @@ def ends_word(code, row):
 
 
 def neighbour(values: tf.Tensor, row: tf.Tensor, ahead: int) -> tf.Tensor:
-    """What bool `values` have one place ahead (1) or before (-1) in the same text; False where none stands."""
+    """Returns what bool `values` have one place ahead (1) or before (-1) in the same text; False where none stands."""
     if ahead > 0:
         moved, same = tf.concat([values[1:], [False]], 0), tf.concat([row[1:] == row[:-1], [False]], 0)
     else:
@@ -114,15 +115,15 @@ def without_accents(text: str) -> str:
 
 
 def small_letters(text: str) -> str:
-    """Each character by itself."""
+    """Returns each character by itself."""
     return "".join(c.lower() for c in text)
 
 
 def is_cased(character: str) -> bool:
-    """Whether a character counts as a letter where a sigma is looked at; Python tells by what it does."""
+    """Returns whether a character counts as a letter where a sigma is looked at; Python tells by what it does."""
     return (character + "Σ").lower()[-1] == "ς"
 
 
 def is_transparent(character: str) -> bool:
-    """Whether a sigma looks past a character."""
+    """Returns whether a sigma looks past a character."""
     return not is_cased(character) and (f"a{character}Σ").lower()[-1] == "ς"

@@ -38,7 +38,7 @@ class GraphAddedTokens(tf.Module):
         self.ids, self.lowered = _table(ids), _table(lowered)
 
     def __call__(self, text: tf.Tensor, tokenize) -> tf.RaggedTensor:
-        """The ids, int32 (B, None), of texts (B,); `tokenize` gives those of what holds no such token."""
+        """Returns the ids, int32 (B, None), of texts (B,); `tokenize` gives those of what holds no such token."""
         parts = tf.strings.split(tf.strings.regex_replace(text, self.pattern, MARK + rb"\1" + MARK), MARK)  # (B, None)
         part = parts.flat_values  # (N,)
         added = tf.maximum(self.ids.lookup(part), self.lowered.lookup(tf.strings.lower(part)))
@@ -48,7 +48,7 @@ class GraphAddedTokens(tf.Module):
 
 
 def _quoted(content: str) -> str:
-    """A pattern of RE2 that matches the text itself."""
+    """Returns a pattern of RE2 that matches the text itself."""
     return re.sub(r"([^\w\s])", r"\\\1", content, flags=re.ASCII) if content.isascii() else re.escape(content)
 
 

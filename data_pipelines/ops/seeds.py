@@ -14,19 +14,19 @@ def _constant(value: int) -> tf.Tensor:
 
 
 def mix(x: tf.Tensor) -> tf.Tensor:
-    """The output function of SplitMix64: a bijection of uint64 that scatters nearby inputs."""
+    """Returns the output function of SplitMix64: a bijection of uint64 that scatters nearby inputs."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _constant(shift))) * _constant(factor)
     return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _constant(31)))
 
 
 def fold(seed: tf.Tensor, number) -> tf.Tensor:
-    """Another seed for every whole `number`. Shapes broadcast."""
+    """Returns another seed for every whole `number`. Shapes broadcast."""
     return mix(seed + _constant(_STEP) * (tf.cast(number, tf.uint64) + _constant(1)))
 
 
 def example_seeds(seed, epoch: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """A seed for each example: a hash of the run's seed, the epoch, and the example's place in the records.
+    """Returns a seed for each example: a hash of the run's seed, the epoch, and the example's place in the records.
 
     Args:
         seed: whole number.
@@ -39,7 +39,7 @@ def example_seeds(seed, epoch: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
 
 
 def permutation(seed, epoch: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """An order of the places of `index`, int64 (N,), by a hash of seed, epoch and index.
+    """Returns an order of the places of `index`, int64 (N,), by a hash of seed, epoch and index.
 
     `Dataset.shuffle` would do, but its order also depends on TensorFlow's global seed, and with one set it does not
     take the epoch as a tensor.
@@ -49,7 +49,7 @@ def permutation(seed, epoch: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
 
 
 def uniform(seed: tf.Tensor, count) -> tf.Tensor:
-    """(B,) seeds -> float32 (B, count), uniform in [0, 1) with 24 random bits."""
+    """Returns (B,) seeds -> float32 (B, count), uniform in [0, 1) with 24 random bits."""
     bits = fold(seed[:, None], tf.range(count, dtype=tf.int64)[None, :])
     return tf.cast(tf.bitwise.right_shift(bits, _constant(40)), tf.float32) * 2.0**-24
 

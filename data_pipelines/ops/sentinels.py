@@ -16,7 +16,7 @@ from data_pipelines.text.vocabulary import Vocabulary
 def corrupt_spans(
     sentinels: Sequence[int], eos_id: int, length: int, density: float = 0.15, mean: float = 3.0, pad_id: int = 0
 ) -> Op:
-    """Each hidden span becomes one sentinel in the input; the target is every sentinel followed by its span.
+    """Returns each hidden span becomes one sentinel in the input; the target is every sentinel followed by its span.
 
     Of n tokens round(density * n) are hidden, at least one and not all, in max(1, round(hidden / mean)) spans. Hidden
     and visible runs alternate, visible ones first, and all divisions into that many runs are equally likely. So the
@@ -60,7 +60,8 @@ def corrupt_spans(
 
 
 def sentinels_of(vocabulary: Vocabulary, count: int) -> list[int]:
-    """The ids of `<extra_id_0>`, `<extra_id_1>`, ...; of a vocabulary without these its last `count` tokens, the last one first.
+    """Returns the ids of `<extra_id_0>`, `<extra_id_1>`, ...; of a vocabulary without these its last `count` tokens, the last
+    one first.
 
     The released code always takes the last ones, which are the sentinels where the vocabulary has such.
     """
@@ -70,19 +71,19 @@ def sentinels_of(vocabulary: Vocabulary, count: int) -> list[int]:
 
 
 def num_spans(n: int, density: float = 0.15, mean: float = 3.0) -> tuple[int, int]:
-    """How many of `n` tokens are hidden, and in how many spans."""
+    """Returns how many of `n` tokens are hidden, and in how many spans."""
     hidden = max(0, min(max(round(n * density), 1), n - 1))
     return hidden, min(max(1, round(hidden / mean)), hidden, n - hidden)
 
 
 def corrupted_lengths(n: int, density: float = 0.15, mean: float = 3.0) -> tuple[int, int]:
-    """The longest input and target of texts of up to `n` tokens, end of sequence included: 568 gives 512 and 114."""
+    """Returns the longest input and target of texts of up to `n` tokens, end of sequence included: 568 gives 512 and 114."""
     sizes = [(m, *num_spans(m, density, mean)) for m in range(1, n + 1)]
     return max(m - hidden + spans + 1 for m, hidden, spans in sizes), max(h + s for _, h, s in sizes) + 1
 
 
 def noise(n, length: int, seed, density: float, mean: float) -> tuple[tf.Tensor, tf.Tensor]:
-    """Which tokens are hidden, bool (B, L), and the number of the run of each token: even visible, odd hidden."""
+    """Returns which tokens are hidden, bool (B, L), and the number of the run of each token: even visible, odd hidden."""
     table = [num_spans(m, density, mean) for m in range(length + 1)]
     hidden, spans = tf.unstack(tf.gather(tf.constant(table), n), axis=1)  # (B,)
     most = max(1, num_spans(length, density, mean)[1])
@@ -96,7 +97,7 @@ def noise(n, length: int, seed, density: float, mean: float) -> tuple[tf.Tensor,
 
 
 def divide(items, parts, most: int, length: int, seed) -> tf.Tensor:
-    """The ends, int (B, most), of `parts` runs that divide `items` tokens, each division equally likely."""
+    """Returns the ends, int (B, most), of `parts` runs that divide `items` tokens, each division equally likely."""
     gaps = tf.where(tf.range(length)[None, :] < items[:, None] - 1, uniform(seed, length), 2.0)
     cut_behind = tf.argsort(gaps, axis=1, stable=True)[:, :most]
     slot = tf.range(most)[None, :]
@@ -104,7 +105,7 @@ def divide(items, parts, most: int, length: int, seed) -> tf.Tensor:
 
 
 def ended(values, keep, length: int, eos_id: int, pad_id: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """What is kept, and `eos_id` behind it, (B, length), with its padding mask."""
+    """Returns what is kept, and `eos_id` behind it, (B, length), with its padding mask."""
     count = tf.reduce_sum(tf.cast(keep, tf.int32), axis=1, keepdims=True)
     place = tf.range(length)[None, :]
     text = compact(values, keep, length, pad_id)

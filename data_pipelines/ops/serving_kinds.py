@@ -28,7 +28,7 @@ OTHER, LETTER, NUMBER, BLANK = range(4)
 
 
 def graph_of(tokenizer: Tokenizer, serving_ops: str) -> tf.Module:
-    """What turns strings (B,) into ids, int32 (B, None), as `tokenizer` does.
+    """Returns what turns strings (B,) into ids, int32 (B, None), as `tokenizer` does.
 
     Raises:
         UsageError: this tokenizer, or one of its settings, is not available in a graph, or not with `serving_ops`.
@@ -107,7 +107,7 @@ class GraphByteBpe(tf.Module):
         )
 
     def of_characters(self, code: tf.Tensor, row: tf.Tensor, count: tf.Tensor) -> tf.RaggedTensor:
-        """The ids, int32 (B, None), of characters (N,) that stand in texts (N,), of which there are so many."""
+        """Returns the ids, int32 (B, None), of characters (N,) that stand in texts (N,), of which there are so many."""
         opens = self.openings(code, row)  # (N,)
         word = tf.cumsum(tf.cast(opens, tf.int32)) - 1
         words = tf.RaggedTensor.from_value_rowids(code, word, validate=False)
@@ -124,7 +124,7 @@ class GraphByteBpe(tf.Module):
         return tf.cast(by_row.merge_dims(1, 2), tf.int32)
 
     def openings(self, code: tf.Tensor, row: tf.Tensor) -> tf.Tensor:
-        """True where GPT-2's pattern begins a new part: bool (N,).
+        """Returns True where GPT-2's pattern begins a new part: bool (N,).
 
         's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
         """
@@ -152,7 +152,7 @@ class GraphByteBpe(tf.Module):
 
 
 def shifted(values: tf.Tensor, by: int, fill) -> tf.Tensor:
-    """`values` moved to later places, or by a negative number to earlier ones."""
+    """Returns `values` moved to later places, or by a negative number to earlier ones."""
     padding = tf.fill([abs(by)], tf.constant(fill, values.dtype))
     if by > 0:
         return tf.concat([padding, values], 0)[: tf.size(values)]
@@ -160,7 +160,7 @@ def shifted(values: tf.Tensor, by: int, fill) -> tf.Tensor:
 
 
 def within(code: tf.Tensor, row: tf.Tensor, ahead: int) -> tf.Tensor:
-    """The character so many places ahead in the same text, or -1."""
+    """Returns the character so many places ahead in the same text, or -1."""
     return tf.where(shifted(row, -ahead, -1) == row, shifted(code, -ahead, -1), -1)
 
 
@@ -170,7 +170,7 @@ def is_any(code: tf.Tensor, letters: str) -> tf.Tensor:
 
 @functools.cache
 def character_classes() -> np.ndarray:
-    """OTHER, LETTER, NUMBER or BLANK of every code point, by the regular expressions of `tokenizers` itself."""
+    """Returns OTHER, LETTER, NUMBER or BLANK of every code point, by the regular expressions of `tokenizers` itself."""
     points = [code for code in range(CODE_POINTS) if code not in SURROGATES]
     text, classes = "".join(map(chr, points)), np.zeros(CODE_POINTS, np.int8)
     places = np.array(points)
@@ -196,7 +196,7 @@ class GraphBpe(tf.Module):
         return words.with_flat_values(self.of_words(words.flat_values)).merge_dims(1, 2)
 
     def of_words(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """The ids, int32 (W, None), of words (W,)."""
+        """Returns the ids, int32 (W, None), of words (W,)."""
         distinct, index = tf.unique(words)
         symbols = tf.strings.unicode_split(distinct, "UTF-8")  # (U, None)
         row = symbols.value_rowids()
@@ -354,7 +354,7 @@ class PieceParts(tf.Module):
 
 
 def id_table(vocabulary: Vocabulary) -> tf.lookup.StaticHashTable:
-    """Token -> id, the unknown one for all others."""
+    """Returns token -> id, the unknown one for all others."""
     entries = tf.lookup.KeyValueTensorInitializer(vocabulary.tokens, tf.range(len(vocabulary)))
     return tf.lookup.StaticHashTable(entries, default_value=vocabulary[UNKNOWN])
 

@@ -59,7 +59,7 @@ class GraphTokenizer(tf.Module):
             self.wordpieces = WORDPIECES[serving_ops](tokenizer.vocabulary)
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The ids, int32 (B, None), of `text`, string (B,), without special tokens; traced once for all graphs."""
+        """Returns the ids, int32 (B, None), of `text`, string (B,), without special tokens; traced once for all graphs."""
         # `tf.function` keeps a weak reference to the object of its method; this frame keeps the object while it runs.
         return self._tokenize(text)
 
@@ -71,7 +71,7 @@ class GraphTokenizer(tf.Module):
             return self._pieces(text)
 
     def _pieces(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The same of texts without added tokens."""
+        """Returns the same of texts without added tokens."""
         if self.graph is not None:
             return self.graph(text)
         words = self.characters.split(text)  # (B, None)
@@ -105,7 +105,7 @@ class GraphTokenizer(tf.Module):
         return tf.repeat(self.graph.special(token_id)[None, None], rows, axis=0)
 
     def framed(self, texts: list[tf.RaggedTensor], max_sequence_length: int) -> dict:
-        """As `features`, of texts that are ids already, int32 (B, None) each."""
+        """Works as `features`, of texts that are ids already, int32 (B, None) each."""
         capacity = max_text_tokens(len(texts), max_sequence_length, self.frame)
         ids = [text[:, :capacity] for text in texts]
         lengths = kept_lengths([tf.cast(x.row_lengths(), tf.int32) for x in ids], capacity)
@@ -142,7 +142,7 @@ def parted(tokens: tf.RaggedTensor | tf.Tensor) -> dict[str, tf.RaggedTensor | t
 
 
 def kept_lengths(lengths: list[tf.Tensor], capacity: int) -> list[tf.Tensor]:
-    """What each text keeps, int32 (B,), when the longer one, or else the second, is shortened piece by piece."""
+    """Returns what each text keeps, int32 (B,), when the longer one, or else the second, is shortened piece by piece."""
     if len(lengths) == 1:
         return [tf.minimum(lengths[0], capacity)]
     first, second = lengths
@@ -206,7 +206,7 @@ class CoreWordPieces(tf.Module):
         return step + 1, word, CONTINUATION + tf.strings.substr(rest, size, length, unit="UTF8_CHAR"), found
 
     def in_order(self, found: tf.Tensor, num_words: tf.Tensor) -> tf.RaggedTensor:
-        """The pieces of each word, given (word, id) in the order of their discovery, (P, 2)."""
+        """Returns the pieces of each word, given (word, id) in the order of their discovery, (P, 2)."""
         found = tf.gather(found, tf.argsort(found[:, 0], stable=True))
         word, ids = found[:, 0], tf.cast(found[:, 1], tf.int32)
         unknown = tf.math.unsorted_segment_min(ids, word, num_words) < 0  # (W,): a rest matched nothing

@@ -42,7 +42,7 @@ def mask_ngrams(
 
 
 def choose_ngrams(starts, maskable, budget, seed, longest: int) -> tf.Tensor:
-    """The tokens to hide, bool (B, L); see `mask_ngrams`, and `choose_words` for the arguments."""
+    """Returns the tokens to hide, bool (B, L); see `mask_ngrams`, and `choose_words` for the arguments."""
     word, sizes = words_of(starts, maskable)  # (B, L), (B, W)
     width = tf.shape(sizes)[1]
     count = tf.reduce_sum(tf.cast(sizes > 0, tf.int32), axis=1)  # (B,)
@@ -73,7 +73,7 @@ def choose_ngrams(starts, maskable, budget, seed, longest: int) -> tf.Tensor:
 
 
 def draw_ngrams(count, width, seed, longest: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """First words in random order, and the n drawn for each, both int (B, W); only the first `count` are meant."""
+    """Returns first words in random order, and the n drawn for each, both int (B, W); only the first `count` are meant."""
     exists = tf.range(width)[None, :] < count[:, None]
     order = tf.argsort(tf.where(exists, uniform(fold(seed, 0), width), 2.0), axis=1, stable=True)
     total = np.cumsum(1 / np.arange(1, longest + 1)).astype(np.float32)
@@ -124,7 +124,7 @@ def mask_spans(
 
 
 def geometric(drawn: tf.Tensor, p: float, longest: int) -> tf.Tensor:
-    """Uniform numbers as lengths from 1 to `longest`, int32: P(n) proportional to (1 - p)^(n - 1)."""
+    """Returns uniform numbers as lengths from 1 to `longest`, int32: P(n) proportional to (1 - p)^(n - 1)."""
     chances = (1 - p) ** np.arange(longest)
     ends = np.cumsum(chances / chances.sum()).astype(np.float32)[:-1]
     return 1 + tf.reshape(tf.searchsorted(ends, tf.reshape(drawn, [-1]), side="right"), tf.shape(drawn))
@@ -192,6 +192,6 @@ def cover(begin, end, maskable, budget, seed) -> tf.Tensor:
 
 
 def run_begins(inside: tf.Tensor) -> tf.Tensor:
-    """Where the run of True that a place belongs to begins: int (B, L); meaningless where `inside` is False."""
+    """Returns where the run of True that a place belongs to begins: int (B, L); meaningless where `inside` is False."""
     length = tf.shape(inside)[1]
     return length - tf.reverse(run_ends(tf.reverse(inside, [1])), [1])

@@ -27,7 +27,7 @@ Placed = dict[str, tf.RaggedTensor]
 
 
 def placed_words(table: CharacterTable, text: tf.Tensor) -> dict[str, tf.Tensor]:
-    """The words of `text`, string (B,), cleaned, with the places of their letters.
+    """Returns the words of `text`, string (B,), cleaned, with the places of their letters.
 
     As `CharacterTable.split`, with places.
 
@@ -51,7 +51,7 @@ def placed_words(table: CharacterTable, text: tf.Tensor) -> dict[str, tf.Tensor]
 
 
 def places_of(tokenizer, source: Tokenizer) -> tf.Module:
-    """What gives the pieces of texts with their places.
+    """Returns what gives the pieces of texts with their places.
 
     Args:
         tokenizer: a `GraphTokenizer`.
@@ -107,7 +107,7 @@ class PlacedWords(tf.Module):
 
 
 def word_pieces(tokenizer) -> PlacedWords:
-    """As `WordPieceTokenizer.encode`; `tokenizer` is a `GraphTokenizer` of it."""
+    """Works as `WordPieceTokenizer.encode`; `tokenizer` is a `GraphTokenizer` of it."""
 
     def pieces(word):
         size = tf.strings.length(word, unit="UTF8_CHAR")
@@ -119,7 +119,7 @@ def word_pieces(tokenizer) -> PlacedWords:
 
 
 def word_pairs(graph: GraphBpe, source: Tokenizer) -> PlacedWords:
-    """As `BpeTokenizer.encode`, whose unknown letters are a token each."""
+    """Works as `BpeTokenizer.encode`, whose unknown letters are a token each."""
     unknown = source.vocabulary.roles[UNKNOWN]
     tokens = enumerate(source.vocabulary.tokens)
     lengths = [1 if index == unknown else len(token.removesuffix(END_OF_WORD)) for index, token in tokens]
@@ -127,7 +127,7 @@ def word_pairs(graph: GraphBpe, source: Tokenizer) -> PlacedWords:
 
 
 def whole_words(graph: GraphWords, source: Tokenizer) -> PlacedWords:
-    """As `WordTokenizer.encode`."""
+    """Works as `WordTokenizer.encode`."""
 
     def pieces(word):
         return tf.RaggedTensor.from_tensor(graph.of_words(word)[:, None])
@@ -193,23 +193,23 @@ class Characters:
         self.before = tf.cumsum(self.lengths, exclusive=True)  # (B,), in earlier texts
 
     def at_byte(self, byte: tf.Tensor) -> tf.Tensor:
-        """The character, counted over all texts, in which a byte stands, int32 (P,); behind the last one their number."""
+        """Returns the character, counted over all texts, in which a byte stands, int32 (P,); behind the last one their number."""
         return tf.searchsorted(self.ends, byte, side="right")
 
     def codes(self, index: tf.Tensor) -> tf.Tensor:
-        """The characters at some places, int32 (P,); -1 outside."""
+        """Returns the characters at some places, int32 (P,); -1 outside."""
         inside = (index >= 0) & (index < self.size)
         padded = tf.concat([self.code, [NOWHERE]], axis=0)
         return tf.where(inside, tf.gather(padded, tf.where(inside, index, self.size)), NOWHERE)
 
     def trimmed(self, first: tf.Tensor, end: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """`first` without the blanks at the front of a piece, and whether it is blanks only, in which case it stays."""
+        """Returns `first` without the blanks at the front of a piece, and whether it is blanks only, in which case it stays."""
         start = tf.gather(self.seen, tf.minimum(tf.searchsorted(self.seen, first), tf.size(self.seen) - 1))
         blank = start >= end
         return tf.where(blank, first, start), blank
 
     def are_ideographs(self, index: tf.Tensor) -> tf.Tensor:
-        """bool (P,): whether an ideograph stands at some places."""
+        """Returns bool (P,): whether an ideograph stands at some places."""
         return holds_of(self.codes(index), is_ideograph)
 
 
@@ -285,7 +285,8 @@ class PlacedSentencePieces(tf.Module):
 
 
 def in_original(original: Characters, clean: Characters, place, row, first, end) -> tuple[tf.Tensor, tf.Tensor]:
-    """Spans of clean texts as those of the texts they come from; `place` int32 (N,) has that of each clean character in its text."""
+    """Returns spans of clean texts as those of the texts they come from; `place` int32 (N,) has that of each clean character in
+    its text."""
     empty, inside = first >= end, first < tf.gather(clean.before + clean.lengths, row)
     place = tf.concat([place, [NOWHERE]], 0)
     start = tf.where(inside, tf.gather(place, tf.where(inside, first, 0)), tf.gather(original.lengths, row))
@@ -295,7 +296,7 @@ def in_original(original: Characters, clean: Characters, place, row, first, end)
 
 
 def of_characters(text, characters: Characters, row, ids, first, end, opens) -> Placed:
-    """Pieces by text, without the blanks at their front; `first` and `end` count over all texts."""
+    """Returns pieces by text, without the blanks at their front; `first` and `end` count over all texts."""
     start, blank = characters.trimmed(first, end)
     before = tf.gather(characters.before, row)
     return by_text(text, row, ids, start - before, end - before, opens, blank)

@@ -68,7 +68,7 @@ def rotate_document(rate: float = 1.0) -> Op:
 
 
 def draw(real: tf.Tensor, seed: tf.Tensor, rate: float) -> tf.Tensor:
-    """ceil(rate * n) of the n real tokens of each row, bool (B, L)."""
+    """Returns ceil(rate * n) of the n real tokens of each row, bool (B, L)."""
     count = tf.reduce_sum(tf.cast(real, tf.float64), axis=1, keepdims=True)
     wanted = tf.cast(tf.math.ceil(count * rate), tf.int32)
     return real & (ranks(tf.where(real, uniform(fold(seed, 0), real.shape[1]), 2.0)) < wanted)

@@ -6,7 +6,7 @@ NEVER = -1e30
 
 
 def token_windows(ids: tf.RaggedTensor, capacity: tf.Tensor, stride: int) -> dict[str, tf.Tensor]:
-    """The windows of all texts, W of them, in the order of the texts.
+    """Returns the windows of all texts, W of them, in the order of the texts.
 
     Args:
         ids: int32 (B, None).
@@ -32,7 +32,7 @@ def token_windows(ids: tf.RaggedTensor, capacity: tf.Tensor, stride: int) -> dic
 
 
 def most_context(found: dict[str, tf.Tensor], width: tf.Tensor) -> tf.Tensor:
-    """bool (W, T): True where no other window of the text shows more around the token; of equal ones the first does.
+    """Returns bool (W, T): True where no other window of the text shows more around the token; of equal ones the first does.
 
     Args:
         found: windows, as `token_windows` gives them.

@@ -15,7 +15,8 @@ ENDS = (1 / 3, 1 / 2, 2 / 3)  # where the shares of a third, a sixth, a sixth an
 
 
 def frame_language_models(vocabulary: Vocabulary, sequence_length: int) -> Op:
-    """`[CLS] A [SEP] B [SEP]` for the bidirectional and the seq2seq model, `[CLS] A B [SEP]` for those of one direction.
+    """Returns `[CLS] A [SEP] B [SEP]` for the bidirectional and the seq2seq model, `[CLS] A B [SEP]` for those of one
+    direction.
 
     The model is drawn for a batch, with shares of 1/3, 1/6, 1/6 and 1/3. Only the bidirectional one, which also predicts whether B
     follows, sees second segments that do not: of such records the others take A alone, which seq2seq cuts into halves.
@@ -47,7 +48,8 @@ def frame_language_models(vocabulary: Vocabulary, sequence_length: int) -> Op:
 
 
 def frame_source_and_target(vocabulary: Vocabulary, sequence_length: int) -> Op:
-    """`[CLS] source [SEP] target [SEP]` of parallel texts for the seq2seq model; only the target may be hidden, with its `[SEP]`.
+    """Returns `[CLS] source [SEP] target [SEP]` of parallel texts for the seq2seq model; only the target may be hidden, with
+    its `[SEP]`.
 
     Reads:  token_ids (B, N), segment_lengths (B, 2).
     Writes: as `frame_language_models`; `maskable` is True on the target and the `[SEP]` behind it.

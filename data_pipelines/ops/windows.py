@@ -10,14 +10,15 @@ from data_pipelines.ops.seeds import fold, take_seed, uniform
 
 
 def keep_probabilities(counts: np.ndarray, sample: float = 1e-3) -> np.ndarray:
-    """How often each word is kept: min(1, (sqrt(f / s) + 1) * s / f), f its share of the text (word2vec.c). float64 (V,)"""
+    """Returns how often each word is kept: min(1, (sqrt(f / s) + 1) * s / f), f its share of the text (word2vec.c). float64
+    (V,)"""
     threshold = sample * max(1, counts.sum())
     counts = np.maximum(counts, 1e-9)
     return np.minimum(1.0, (np.sqrt(counts / threshold) + 1.0) * threshold / counts) if sample else np.ones(len(counts))
 
 
 def noise_distribution(counts: np.ndarray, exponent: float = 0.75) -> np.ndarray:
-    """The probability of each word as a negative, counts ** exponent; words that never occur have none. float64 (V,)"""
+    """Returns the probability of each word as a negative, counts ** exponent; words that never occur have none. float64 (V,)"""
     weights = np.where(counts > 0, np.maximum(counts, 1.0) ** exponent, 0.0)
     return weights / max(weights.sum(), 1e-12)
 
@@ -75,7 +76,8 @@ def skip_gram_pairs(
         }  # fmt: skip
 
     def _subsampled(token_ids, real, draws):
-        """The words that stay, moved to the left, the texts in which they stand, both (B, L), and how many they are, (B,)."""
+        """Returns the words that stay, moved to the left, the texts in which they stand, both (B, L), and how many they are,
+        (B,)."""
         stay = real & (draws < tf.gather(tf.constant(keep, tf.float32), token_ids))
         ended = tf.reduce_any(token_ids[..., None] == tf.constant(ends, tf.int32), axis=-1) & real
         parts = tf.cumsum(tf.cast(ended, tf.int32), axis=1)
@@ -89,7 +91,7 @@ def skip_gram_pairs(
 
 
 def _text(features, length: int):
-    """The pieces of a run but for the last, with which the next run begins: (B, L), and which are real."""
+    """Returns the pieces of a run but for the last, with which the next run begins: (B, L), and which are real."""
     pieces = tf.reduce_sum(tf.cast(features["segment_lengths"], tf.int32), axis=1, keepdims=True)  # (B, 1)
     token_ids = tf.cast(features["token_ids"], tf.int32)[:, :length]
     token_ids = tf.pad(token_ids, [[0, 0], [0, length - tf.shape(token_ids)[1]]])
@@ -98,12 +100,12 @@ def _text(features, length: int):
 
 
 def _left(values, chosen, width: int):
-    """The chosen values of each row, (B, N), at its left; at most `width` of them, and zeros."""
+    """Returns the chosen values of each row, (B, N), at its left; at most `width` of them, and zeros."""
     return tf.ensure_shape(tf.ragged.boolean_mask(values, chosen).to_tensor(0, shape=[None, width]), [None, width])
 
 
 def _drawn(cumulative: np.ndarray, seed, count: int):
-    """int32 (B, count), drawn by inversion. 53 random bits, since 24 would never name the rarest of a million words."""
+    """Returns int32 (B, count), drawn by inversion. 53 random bits, since 24 would never name the rarest of a million words."""
     bits = fold(seed[:, None], tf.range(count, dtype=tf.int64)[None, :])
     draws = tf.cast(tf.bitwise.right_shift(bits, tf.constant(11, tf.uint64)), tf.float64) * 2.0**-53
     found = tf.searchsorted(tf.constant(cumulative), tf.reshape(draws, [-1]), side="right")

@@ -79,12 +79,12 @@ class Option(Declared):
         return f"{self.help.removesuffix(':')}{self.note}:" if self.values else self.help + self.note
 
     def is_choice(self, value: Any) -> bool:
-        """Whether a value is one of the choices, or several of them where these can be joined."""
+        """Returns whether a value is one of the choices, or several of them where these can be joined."""
         parts = value.split(self.joint) if self.joint and isinstance(value, str) else [value]
         return all(part in self.choices for part in parts)
 
     def checked(self, value: Any) -> Any:
-        """The value of a call from Python, as the job expects it.
+        """Returns the value of a call from Python, as the job expects it.
 
         Raises:
             UsageError: it is of another type, out of bounds or none of the choices.
@@ -113,7 +113,7 @@ def option(
     choices: Iterable[str] = (), structural: bool = False, flag: str | None = None, alias: str | None = None,
     positional: bool = False, repeatable: bool = False, joint: str | None = None, values: Mapping[str, str] | None = None,
 ) -> Any:  # fmt: skip
-    """A field of a dataclass of options.
+    """Returns a field of a dataclass of options.
 
     Args:
         default: REQUIRED where there is none.
@@ -136,7 +136,7 @@ def option(
 
 
 def options_of(cls: type) -> list[Option]:
-    """All options of a dataclass in the order of `--help`."""
+    """Returns all options of a dataclass in the order of `--help`."""
     fields, hints, found = {f.name: f for f in dataclasses.fields(cls)}, typing.get_type_hints(cls), {}
     owners = [owner for owner in cls.__mro__ if dataclasses.is_dataclass(owner)]
     for owner in reversed(owners) if getattr(cls, "INHERITED_FIRST", False) else owners:
@@ -190,7 +190,7 @@ def _field(declared: Option) -> Any:
 
 
 def structural(cls: type) -> tuple[str, ...]:
-    """The names of the options that a run which is resumed must keep."""
+    """Returns the names of the options that a run which is resumed must keep."""
     return tuple(each.name for each in options_of(cls) if each.structural)
 
 
@@ -200,13 +200,13 @@ def values_of(options: Any, cls: type) -> dict[str, Any]:
 
 
 def given(options: Any) -> dict[str, Any]:
-    """The options that differ from their defaults."""
+    """Returns the options that differ from their defaults."""
     values = {each.name: (getattr(options, each.name), each.default) for each in options_of(type(options))}
     return {name: value for name, (value, default) in values.items() if value != default}
 
 
 def create(cls: type, values: Mapping[str, Any]) -> Any:
-    """Options of keyword arguments.
+    """Returns options of keyword arguments.
 
     Raises:
         UsageError: a name is unknown, a required one is missing, or a value is out of its bounds.
@@ -222,7 +222,7 @@ def create(cls: type, values: Mapping[str, Any]) -> Any:
 
 
 def nearest(name: Any, known: Iterable[str]) -> str:
-    """The known names most like one that is unknown, as a sentence; all of them where none is like it."""
+    """Returns the known names most like one that is unknown, as a sentence; all of them where none is like it."""
     near = difflib.get_close_matches(str(name), list(known), 3, 0.5)
     return f" Did you mean {' or '.join(near)}?" if near else f" Known: {', '.join(known)}."
 

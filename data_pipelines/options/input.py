@@ -10,7 +10,7 @@ LANGUAGES = ("en", "zh")
 
 
 def encoding_option(section: str | None = None) -> str:
-    """The flag --encoding of all commands that read text files."""
+    """Returns the flag --encoding of all commands that read text files."""
     return option("utf-8", "Encoding of text files without a byte-order mark, such as gb18030, big5, utf-16, windows-1252; any name that Python knows. With encodings other than utf-8, a byte-order mark still takes precedence.", section=section)  # fmt: skip
 
 

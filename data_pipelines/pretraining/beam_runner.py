@@ -118,7 +118,7 @@ def _fingerprint(numbered: tuple[int, tuple], paths: list[str]) -> None:
 
 
 def _decide(count: int, job: Job) -> bool:
-    """Whether the shards may be written; not if a part could not be read."""
+    """Returns whether the shards may be written; not if a part could not be read."""
     if job.unmarked(range(len(job.paths))):
         return False
     job.decide()

@@ -12,9 +12,9 @@ from data_pipelines.options import inspect_data
 from data_pipelines.options.create_pretraining_data import Options
 from data_pipelines.pretraining import beam_runner, contamination, duplicates, tasks_split
 from data_pipelines.pretraining import job as pretraining_data
-from data_pipelines.pretraining.doubts import doubts
 from data_pipelines.pretraining.settings import Settings
 from data_pipelines.pretraining.stages import clean
+from data_pipelines.pretraining.warnings import manifest_warnings
 from data_pipelines.progress import bar, reporting
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.kinds import open_for_records
@@ -22,7 +22,7 @@ from data_pipelines.text.letter_case import case_warning
 
 
 def checked_language(corpus: Corpus) -> Corpus:
-    """The corpus, with a warning where it looks like another language."""
+    """Returns the corpus, with a warning where it looks like another language."""
     if warning := language_warning(corpus):
         print(warning, file=sys.stderr)
     return corpus
@@ -95,7 +95,7 @@ def check_contamination(options: inspect_data.Options) -> None:
 
 
 def summary(manifest: Manifest, folder: str) -> str:
-    """What the records hold, in a few lines."""
+    """Returns what the records hold, in a few lines."""
     counts, settings = manifest.statistics, manifest.settings
 
     def share(part: str, whole: float) -> str:
@@ -137,5 +137,5 @@ def summary(manifest: Manifest, folder: str) -> str:
             "  Warning: few documents. Random second segments need other documents: part them with blank lines, or "
             "lower --num_shards."
         )
-    lines += [f"  Warning: {doubt}" for doubt in doubts(manifest)]
+    lines += [f"  Warning: {doubt}" for doubt in manifest_warnings(manifest)]
     return "\n".join(lines)

@@ -28,7 +28,7 @@ CAPACITY = 1 << 25  # 8-grams held at a time; about 180 MB
 
 
 def grams(text: str) -> list[str]:
-    """The runs of 8 units of a text, joined by blanks; none where it has fewer."""
+    """Returns the runs of 8 units of a text, joined by blanks; none where it has fewer."""
     found = units(text)
     return [" ".join(found[i : i + SIZE]) for i in range(len(found) - SIZE + 1)]
 
@@ -126,7 +126,7 @@ def check(
 
 
 def report(files: list[TestFile], num_examples: int) -> str:
-    """The overlap of each file and its most contaminated examples, as text."""
+    """Returns the overlap of each file and its most contaminated examples, as text."""
     lines = []
     for file in files:
         shares = file.shares

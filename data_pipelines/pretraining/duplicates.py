@@ -38,12 +38,12 @@ def check(kind: str, threshold: float, ngram: int) -> None:
 
 
 def describe(kind: str) -> dict:
-    """The version of the MinHash library, for the manifest."""
+    """Returns the version of the MinHash library, for the manifest."""
     return {"minhash_version": f"rensa {importlib.metadata.version('rensa')}" if kind == "near" else None}
 
 
 def content(document: Document) -> list[str]:
-    """The units of a document; its text as it stands where it has none, so that not all such documents are equal."""
+    """Returns the units of a document; its text as it stands where it has none, so that not all such documents are equal."""
     text = "\n".join(document.sentences)
     return units(text) or [text]
 
@@ -98,7 +98,7 @@ class _Signatures:
         self.parts = [np.memmap(p, "<u4", "r").reshape(shape) if os.path.getsize(p) else empty for p in paths]
 
     def __getitem__(self, rows: np.ndarray) -> np.ndarray:
-        """(N,) row numbers -> uint32 (N, 128)."""
+        """Returns (N,) row numbers -> uint32 (N, 128)."""
         found = np.empty((len(rows), NUM_HASHES), np.uint32)
         part_of = np.searchsorted(self.ends, rows, side="right")
         for part in np.unique(part_of):
@@ -140,7 +140,7 @@ def _mark_near(signatures: _Signatures, verdicts: np.ndarray, threshold: float) 
 
 
 def _similar(signatures, first: np.ndarray, second: np.ndarray, wanted: int) -> np.ndarray:
-    """bool (N,): whether at least `wanted` of the hashes of the two rows agree."""
+    """Returns bool (N,): whether at least `wanted` of the hashes of the two rows agree."""
     blocks = range(0, len(first), _BLOCK)
     return np.concatenate(
         [(signatures[first[i : i + _BLOCK]] == signatures[second[i : i + _BLOCK]]).sum(1) >= wanted for i in blocks]
@@ -148,7 +148,7 @@ def _similar(signatures, first: np.ndarray, second: np.ndarray, wanted: int) -> 
 
 
 def _hash_rows(values: np.ndarray) -> np.ndarray:
-    """uint32 (N, R) -> uint64 (N,)."""
+    """Returns uint32 (N, R) -> uint64 (N,)."""
     key = np.full(len(values), 0x9E3779B97F4A7C15, np.uint64)
     for column in values.T:
         key = (key ^ column) * np.uint64(0xFF51AFD7ED558CCD)
@@ -157,7 +157,7 @@ def _hash_rows(values: np.ndarray) -> np.ndarray:
 
 
 def drop_duplicates(path: str, statistics: collections.Counter) -> Stage:
-    """Stage: leaves out the documents of a part that `decide` marked; counts them.
+    """Returns a stage that leaves out the documents of a part that `decide` marked, and counts them.
 
     Args:
         path: of the fingerprints of the part.
@@ -181,7 +181,7 @@ def drop_duplicates(path: str, statistics: collections.Counter) -> Stage:
 
 
 def report(statistics: dict[str, int]) -> list[str]:
-    """How many documents were dropped, in a line for people; none where nothing was looked for."""
+    """Returns how many documents were dropped, in a line for people; none where nothing was looked for."""
     if "exact_duplicates_dropped" not in statistics:
         return []
     exact, near = (statistics[f"{kind}_duplicates_dropped"] for kind in ("exact", "near"))

@@ -31,7 +31,7 @@ from data_pipelines.text.tokenizer import Tokenizer
 
 
 def default_num_shards(num_bytes: int) -> int:
-    """One a megabyte up to 16, then one for 64 MB: enough to shuffle and to share out, few enough to handle."""
+    """Returns one a megabyte up to 16, then one for 64 MB: enough to shuffle and to share out, few enough to handle."""
     return max(1, min(16, num_bytes >> 20), num_bytes >> 26)
 
 
@@ -149,11 +149,11 @@ class Job:
         return self.settings.deduplicate != "none"
 
     def marks(self, index: int) -> str | None:
-        """Where the fingerprints of a part stand, and beside them what is dropped; None where nothing is."""
+        """Returns where the fingerprints of a part stand, and beside them what is dropped; None where nothing is."""
         return self.paths[index].replace(".tfrecord", ".duplicates") if self.deduplicates else None
 
     def decided(self, indices: Iterable[int]) -> bool:
-        """Whether these parts may be written: it is known which of their documents are dropped."""
+        """Returns whether these parts may be written: it is known which of their documents are dropped."""
         return not self.deduplicates or all(os.path.isfile(f"{self.marks(index)}.drop") for index in indices)
 
     @property
@@ -172,15 +172,15 @@ class Job:
         return [i for i in indices if record_folder.stored_shard(self.collected(i), self.plan) is None]
 
     def missing(self, indices: Iterable[int]) -> list[int]:
-        """The shards that are not there whole."""
+        """Returns the shards that are not there whole."""
         return [index for index in indices if record_folder.stored_shard(self.paths[index], self.plan) is None]
 
     def unmarked(self, indices: Iterable[int]) -> list[int]:
-        """The parts that have no fingerprints yet."""
+        """Returns the parts that have no fingerprints yet."""
         return [index for index in indices if not os.path.isfile(self.marks(index))]
 
     def fingerprint_jobs(self, indices: Iterable[int]) -> dict[int, tuple]:
-        """The arguments of `fingerprint_part` for each part that has no fingerprints yet."""
+        """Returns the arguments of `fingerprint_part` for each part that has no fingerprints yet."""
         if self.decided(indices := list(indices)):
             return {}
         return {i: (self.settings, self.parts[i], self.marks(i)) for i in self.unmarked(indices)}
@@ -207,13 +207,13 @@ class Job:
         return self.settings, self.parts[i], path, f"{self.settings.random_seed}-{i}", self.marks(i), self.plan
 
     def fingerprint(self, indices: Iterable[int], num_workers: int, report: Report) -> None:
-        """The first round of these parts."""
+        """Makes the first round of these parts."""
         jobs, total = self.fingerprint_jobs(indices), self._num_bytes(indices)
         done = total - self._num_bytes(jobs)
         run_jobs(fingerprint_part, jobs, num_workers, lambda read: report(read, 2 * total), done)
 
     def decide(self) -> None:
-        """What stands between the rounds; needs the fingerprints of all parts."""
+        """Decides between the rounds what is dropped; needs the fingerprints of all parts."""
         everything = range(len(self.paths))
         if not self.decided(everything):
             marks = [self.marks(index) for index in everything]
@@ -260,7 +260,7 @@ class Job:
 
 
 def describe(settings: Settings, corpus: Corpus, tokenizer: Tokenizer) -> dict:
-    """What the manifest says of the making of the records."""
+    """Returns what the manifest says of the making of the records."""
     values = dataclasses.asdict(settings)
     if settings.layout.numbers is None:
         del values["set"]

@@ -31,7 +31,7 @@ _opened = threading.local()
 
 
 def _tools(settings: Settings) -> tuple[Tokenizer, words.Segment | None]:
-    """Tokenizer and segmenter, which are dear to open, and learn: this thread keeps them for its next shard."""
+    """Returns tokenizer and segmenter, which are dear to open, and learn: this thread keeps them for its next shard."""
     status = os.stat(settings.vocab_file)
     names = settings.vocab_file, settings.tokenizer, settings.do_lower_case, settings.segmenter, settings.lexicon
     key = *names, status.st_mtime_ns, status.st_size
@@ -96,7 +96,7 @@ def _examples(
 
 
 def _documents(settings, part, statistics, progress):
-    """The cleaned documents of a part; both passes over the corpus see the same."""
+    """Returns the cleaned documents of a part; both passes over the corpus see the same."""
     return pipe(
         read_documents(part, Monitor(progress, statistics)),
         clean.clean(
@@ -133,7 +133,7 @@ def merge_parts(settings, collected, index, path, plan, progress=lambda num_byte
 
 
 def fingerprint_part(settings, part, path, progress=lambda num_bytes: None) -> None:
-    """The first round of one part."""
+    """Makes the first round of one part."""
     documents = _documents(settings, part, collections.Counter(), progress)
     near = settings.deduplicate == "near"
     duplicates.write_fingerprints(documents, path, near, settings.near_duplicate_ngram, settings.near_duplicate_seed)

@@ -50,12 +50,12 @@ class Settings(RecordOptions):
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> "Settings":
-        """The settings among those of a manifest."""
+        """Returns the settings among those of a manifest."""
         return cls(**{field.name: stored[field.name] for field in dataclasses.fields(cls) if field.name in stored})
 
     @classmethod
     def chosen(cls, options: RecordOptions) -> "Settings":
-        """What flags say, with what holds where they say nothing."""
+        """Returns what flags say, with what holds where they say nothing."""
         passes, whole_words = options.dupe_factor, options.do_whole_word_mask
         if passes is None:
             passes = 10 if options.masking == "static" else 1
@@ -150,5 +150,5 @@ class Settings(RecordOptions):
 
 
 def open_lexicons(settings: Settings) -> dict[str, Lexicon]:
-    """The lexicons of phrases and entities, by the feature that they mark."""
+    """Returns the lexicons of phrases and entities, by the feature that they mark."""
     return {name: Lexicon(p, f"--{name[:6]}_lexicon", has_phrases=True) for name, p in settings.unit_lexicons.items()}

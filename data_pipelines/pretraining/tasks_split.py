@@ -50,7 +50,7 @@ def create_share(
 def make_share(
     job, task: str, num_tasks: int | None, num_workers: int, report: Report, flag: str = "--task"
 ) -> Manifest | str:
-    """The same for any job of shards, such as `pretraining_data.Job`, whose task `flag` numbers."""
+    """Returns the same for any job of shards, such as `pretraining_data.Job`, whose task `flag` numbers."""
     try:
         if task == MERGE:
             return _merge(job, num_tasks, flag)
@@ -150,7 +150,7 @@ def _merge(job: Job, num_tasks: int | None, flag: str) -> Manifest | str:
 
 
 def _tasks(indices: list[int], num_tasks: int | None) -> str:
-    """Whose shards these are: "the tasks 0, 2"."""
+    """Returns whose shards these are: "the tasks 0, 2"."""
     if num_tasks is None:
         return "the tasks that make them"
     return f"the tasks {', '.join(str(task) for task in sorted({index % num_tasks for index in indices}))}"

@@ -85,7 +85,7 @@ def train_vocabulary(options: Options) -> Tokenizer:
 
 
 def _places(output_file: str, kind: str, as_folder: bool) -> dict[str, str]:
-    """Where each file of a vocabulary goes: name in `Tokenizer.files` -> path."""
+    """Returns where each file of a vocabulary goes: name in `Tokenizer.files` -> path."""
     if kind in ("byte_bpe", "bpe"):
         if as_folder:
             names = ["vocab.json", "merges.txt"]
@@ -133,7 +133,7 @@ def print_report(tokenizer: Tokenizer, corpus: Corpus, num_bytes: int) -> None:
 
 
 def sample(corpus: Corpus, num_bytes: int) -> Iterator[str]:
-    """The sentences of a corpus, or about so many bytes of them, from places at equal distances where documents begin."""
+    """Yields the sentences of a corpus, or about so many bytes of them, from places at equal distances where documents begin."""
     for part in corpus.cut(PLACES) if num_bytes else [corpus.whole()]:
         left = num_bytes / PLACES or float("inf")
         for text in (s for document in read_documents(part) for s in document.sentences):

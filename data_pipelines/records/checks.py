@@ -99,7 +99,7 @@ def _negative(ids: np.ndarray):
 
 
 def first_line(error: tf.errors.OpError | UnicodeDecodeError) -> str:
-    """What TensorFlow says of an error, without the name of the function of its graph."""
+    """Returns what TensorFlow says of an error, without the name of the function of its graph."""
     if isinstance(error, UnicodeDecodeError):
         return "its bytes are no example"
     return error.message.splitlines()[0].removeprefix("{{").rpartition("}} ")[2][:160]

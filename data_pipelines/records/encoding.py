@@ -26,7 +26,7 @@ def _varint(value: int) -> bytes:
 
 
 def _varints(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whole numbers as protobuf writes them: the bytes of all, and how many each takes (None: one each)."""
+    """Returns whole numbers as protobuf writes them: the bytes of all, and how many each takes (None: one each)."""
     most = 1 if values.dtype == np.uint8 else int(values.max(initial=0))
     if most < 128:
         return values.astype(np.uint8), None
@@ -45,7 +45,7 @@ def _varints(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _field(number: int, payload: bytes) -> bytes:
-    """A length-delimited protobuf field."""
+    """Returns a length-delimited protobuf field."""
     return bytes((number << 3 | 2,)) + _varint(len(payload)) + payload
 
 
@@ -69,7 +69,7 @@ def _heads(name: str, is_float: bool) -> _Heads:
 
 
 def encode_examples(columns: Columns) -> list[bytes]:
-    """Serialized `tf.train.Example`s, one a row. Arrays of floats become float lists, others int64 lists.
+    """Returns serialized `tf.train.Example`s, one a row. Arrays of floats become float lists, others int64 lists.
 
     Whole numbers must not be negative.
     """
@@ -102,7 +102,7 @@ def encode_examples(columns: Columns) -> list[bytes]:
 
 
 def _payloads(values: np.ndarray, lengths: np.ndarray | None) -> tuple[bool, np.ndarray, np.ndarray]:
-    """Whether the values are floats, their bytes, and how many bytes each row has."""
+    """Returns whether the values are floats, their bytes, and how many bytes each row has."""
     shape, values = values.shape, values.ravel()
     if lengths is None:
         shape = shape[0], math.prod(shape[1:])
@@ -126,12 +126,12 @@ def _cut(data: bytes, bounds: Sequence[int]) -> list[bytes]:
 
 @functools.lru_cache(1 << 14)
 def _opening(size: int) -> bytes:
-    """What stands before the features of an example of that many bytes: field 1."""
+    """Returns what stands before the features of an example of that many bytes: field 1."""
     return b"\n" + _varint(size)
 
 
 def encode_example(values: Mapping[str, Sequence[int] | Sequence[float]]) -> bytes:
-    """One serialized `tf.train.Example` from lists."""
+    """Returns one serialized `tf.train.Example` from lists."""
     columns = {}
     for name, value in values.items():
         dtype = np.float32 if value and isinstance(value[0], float) else np.int64

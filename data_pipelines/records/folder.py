@@ -34,7 +34,7 @@ _UNFINISHED = re.compile(  # what a finished folder does not need
 
 
 def shard_paths(folder: str, total: int) -> list[str]:
-    """The files of a folder of `total` shards, in order."""
+    """Returns the files of a folder of `total` shards, in order."""
     return [os.path.join(folder, f"records-{index:05d}-of-{total:05d}.tfrecord") for index in range(total)]
 
 
@@ -58,7 +58,7 @@ def store_shard(path: str, shard: Shard, statistics: dict[str, int], plan: str) 
 
 
 def stored_shard(path: str, plan: str) -> tuple[Shard, dict[str, int]] | None:
-    """What `store_shard` wrote; None where the shard is missing, or shorter than it was (a copy that broke off).
+    """Returns what `store_shard` wrote; None where the shard is missing, or shorter than it was (a copy that broke off).
 
     Raises:
         DataError: the shard was made by another plan, or what was written is no longer what it was.
@@ -69,7 +69,7 @@ def stored_shard(path: str, plan: str) -> tuple[Shard, dict[str, int]] | None:
         size = os.path.getsize(path)
     except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError):
         return None
-    place = schema.Place(note, advice="Remove it; --resume makes its shard again.")
+    place = schema.Location(note, advice="Remove it; --resume makes its shard again.")
     stored = schema.convert(value, _StoredShard, place)
     shard = stored.shard
     if shard.name != os.path.basename(path):
@@ -128,7 +128,7 @@ def claim(output_dir: str, described: dict, resume: bool, overwrite: bool) -> Ma
 
 
 def _read_plan(path: str) -> dict:
-    place = schema.Place(path, advice="Begin anew with --overwrite.")
+    place = schema.Location(path, advice="Begin anew with --overwrite.")
     try:
         return schema.convert(strict_json.read(path), dict, place)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:

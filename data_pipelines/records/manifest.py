@@ -19,7 +19,7 @@ MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
 ADVICE = "Make the records again."
 OneOfPackings = Annotated[
-    str, schema.Narrower(lambda value: value in layout.names(), f"one of {', '.join(layout.names())}")
+    str, schema.Constraint(lambda value: value in layout.names(), f"one of {', '.join(layout.names())}")
 ]
 OneOfMaskings = one_of("dynamic", "static")
 OneOfDtypes = one_of("int32", "int64", "float32", "bool")
@@ -73,7 +73,7 @@ class RecordSettings:
 
     @classmethod
     def of(cls, values: Mapping[str, Any], where: str = MANIFEST) -> "RecordSettings":
-        """From what a manifest says under `settings`.
+        """Returns the settings that a manifest states under `settings`.
 
         Raises:
             DataError: a value is of another type.
@@ -81,7 +81,7 @@ class RecordSettings:
         wanted = schema.fields(cls)
         for own in ("others", "keys"):
             del wanted[own]
-        place = schema.Place(where, "settings", advice=ADVICE)
+        place = schema.Location(where, "settings", advice=ADVICE)
         known = {
             name: schema.convert(value, wanted[name], place.at(name))
             for name, value in values.items()
@@ -91,7 +91,7 @@ class RecordSettings:
         return cls(**known, others=others, keys=tuple(values))
 
     def to_json(self) -> dict[str, Any]:
-        """What `of` was given."""
+        """Returns what `of` was given."""
         return {name: self.others[name] if name in self.others else getattr(self, name) for name in self.keys}
 
 
@@ -149,12 +149,12 @@ class Manifest:
 
     @classmethod
     def of(cls, value: Any, path: str) -> "Manifest":
-        """From the JSON of a manifest.
+        """Returns the manifest that its JSON states.
 
         Raises:
             DataError: names the file and the key, what was found, and what was expected.
         """
-        place = schema.Place(path, advice=ADVICE)
+        place = schema.Location(path, advice=ADVICE)
         version = schema.convert(
             schema.convert(value, dict, place).get("format_version"), int, place.at("format_version")
         )
@@ -178,7 +178,7 @@ class Manifest:
 
 
 def _digest(value: Mapping[str, Any]) -> str:
-    """The SHA-256 of JSON, however it is laid out."""
+    """Returns the SHA-256 of JSON, however it is laid out."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -201,7 +201,7 @@ class _Entries:
     sha256: Sha256 | None = None
 
 
-def _check_counts(manifest: Manifest, num_examples: int | None, place: schema.Place) -> None:
+def _check_counts(manifest: Manifest, num_examples: int | None, place: schema.Location) -> None:
     """Raises a DataError where numbers contradict each other, or two shards are one file."""
     stated = {"num_examples": num_examples, "statistics.examples": manifest.statistics.get("examples")}
     for key, number in stated.items():

@@ -56,7 +56,7 @@ def check_promises(folder: str, path: str, features: Features, width: int | None
 
 
 def _count(feature: tf.train.Feature) -> tuple[int, bool | None]:
-    """How many numbers a feature holds, and whether they are fractions; None where it holds nothing."""
+    """Returns how many numbers a feature holds, and whether they are fractions; None where it holds nothing."""
     kind = feature.WhichOneof("kind")
     values: Sequence = getattr(feature, kind).value if kind else ()
     return len(values), None if not values else kind == "float_list"
@@ -68,7 +68,7 @@ def _fits(count: int, feature: Feature) -> bool:
 
 
 def _records(path: str) -> Iterator[bytes]:
-    """The records of a shard, as far as their lengths are possible."""
+    """Yields the records of a shard, as far as their lengths are possible."""
     with open(path, "rb") as file:
         while len(header := file.read(12)) == 12:
             (length,) = struct.unpack("<Q", header[:8])

@@ -39,13 +39,13 @@ class Shard:
 
 @functools.lru_cache(1 << 14)
 def _frame(length: int) -> bytes:
-    """What stands before a record of that length: the length and its checksum."""
+    """Returns what stands before a record of that length: the length and its checksum."""
     packed = struct.pack("<Q", length)
     return packed + _masked_crcs([packed]).tobytes()
 
 
 def _masked_crcs(records: Sequence[bytes]) -> np.ndarray:
-    """The checksums of records as TFRecord writes them, uint32 (N,)."""
+    """Returns the checksums of records as TFRecord writes them, uint32 (N,)."""
     crcs = np.fromiter(map(google_crc32c.value, records), np.uint32, len(records))
     return ((crcs >> 15 | crcs << 17) + np.uint32(0xA282EAD8)).astype("<u4")
 
@@ -96,14 +96,14 @@ class ShardWriter:
                 os.remove(self.temporary)
 
     def shard(self) -> Shard:
-        """What was written."""
+        """Returns what was written."""
         return Shard(
             os.path.basename(self.path), self.num_examples, self.num_bytes, self.digest.hexdigest(), self.offsets
         )
 
 
 def chunk_offsets(path: str, shard: Shard) -> list[int]:
-    """Where the chunks of a shard begin; read off the lengths of its records where the manifest does not say.
+    """Returns where the chunks of a shard begin; read off the lengths of its records where the manifest does not say.
 
     Raises:
         DataError: the file ends before its last record, or holds more.

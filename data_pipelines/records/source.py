@@ -54,7 +54,7 @@ class RecordSource:
             check_promises(folder, self.paths[0], self.features, width)
 
     def part(self, index: int, count: int) -> "RecordSource":
-        """Every `count`-th shard, for one of several hosts. The indices of the records stay those of the whole."""
+        """Returns every `count`-th shard, for one of several hosts. The indices of the records stay those of the whole."""
         if count > len(self.paths):
             raise DataError(
                 f"{self.name}: {len(self.paths)} shards cannot be shared by {count} hosts; make more shards."
@@ -70,7 +70,7 @@ class RecordSource:
         return sum(self.counts)
 
     def _chunks(self) -> tuple[tf.Tensor, ...]:
-        """Shard, byte, number of records, and index of the first record of all chunks: int64 (C,) each."""
+        """Returns shard, byte, number of records, and index of the first record of all chunks: int64 (C,) each."""
         rows = [
             (shard, byte, min(CHUNK, count - number * CHUNK), start + number * CHUNK)
             for shard, (start, count, offsets) in enumerate(zip(self.starts, self.counts, self.offsets, strict=True))
@@ -79,19 +79,19 @@ class RecordSource:
         return tuple(tf.constant(column, tf.int64) for column in zip(*rows, strict=True))
 
     def _order(self, epoch: tf.Tensor, seed: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """The chunks in the order of an epoch, and the window in which each falls, both int64 (C,)."""
+        """Returns the chunks in the order of an epoch, and the window in which each falls, both int64 (C,)."""
         _, _, counts, starts = self._chunks()
         order = permutation(seed + 2, epoch, starts)
         ahead = tf.cumsum(tf.gather(counts, order), exclusive=True)
         return order, ahead // SHUFFLE_WINDOW
 
     def window_sizes(self, epoch: int, seed: int) -> np.ndarray:
-        """How many records each window of an epoch holds. Costs nothing per record."""
+        """Returns how many records each window of an epoch holds. Costs nothing per record."""
         order, window = self._order(tf.constant(epoch, tf.int64), seed)
         return np.bincount(window.numpy(), tf.gather(self._chunks()[2], order).numpy()).astype(np.int64)
 
     def windows(self, epoch: tf.Tensor, seed: int, first: tf.Tensor) -> tf.data.Dataset:
-        """(index, serialized example), both (N,), of each window from the window `first` on, shuffled."""
+        """Returns (index, serialized example), both (N,), of each window from the window `first` on, shuffled."""
         order, window = self._order(epoch, seed)
 
         def read(number):
@@ -106,7 +106,7 @@ class RecordSource:
         return numbers.flat_map(read).prefetch(1).map(_shuffled(seed, epoch))
 
     def in_order(self) -> tf.data.Dataset:
-        """(index, serialized example) of all records, as they stand."""
+        """Returns (index, serialized example) of all records, as they stand."""
         every = tf.range(sum(map(len, self.offsets)), dtype=tf.int64)
         return tf.data.Dataset.from_tensor_slices(self._places(every)).flat_map(_read_chunk)
 
@@ -116,7 +116,7 @@ class RecordSource:
         return self.format.is_stream
 
     def read_from(self, first: tf.Tensor) -> tf.data.Dataset:
-        """(index, serialized example) of all records from the place `first` on, as they stand, and round for ever."""
+        """Returns (index, serialized example) of all records from the place `first` on, as they stand, and round for ever."""
         counts = self._chunks()[2]
         before = tf.cumsum(counts, exclusive=True)
         chunk = tf.searchsorted(before, tf.reshape(first, [1]), side="right")[0] - 1
@@ -162,7 +162,7 @@ class RecordSource:
 
 
 def _read_chunk(path: tf.Tensor, byte: tf.Tensor, count: tf.Tensor, start: tf.Tensor) -> tf.data.Dataset:
-    """(index, serialized example) of `count` records from a byte on.
+    """Returns (index, serialized example) of `count` records from a byte on.
 
     `tf.data.TFRecordDataset` hides the offset that its kernel takes; so the kernel is called by its public name.
     """

@@ -11,7 +11,7 @@ from data_pipelines.text.tokenizer import Tokenizer
 
 
 def with_tokens(tokenizer: Tokenizer, tokens: Iterable[str]) -> Tokenizer:
-    """The same tokenizer with further entries at the end of its vocabulary; those that it has stay where they are.
+    """Returns the same tokenizer with further entries at the end of its vocabulary; those that it has stay where they are.
 
     No merge and no longest match gives them, so they do not come out of text, unless whoever segmented it left one standing
     as a word.
@@ -44,7 +44,7 @@ def _extended(name: str, contents: bytes, tokens: list[str], tokenizer: Tokenize
 
 
 def _with_control_symbols(model: bytes, tokens: list[str], tokenizer: Tokenizer) -> bytes:
-    """A SentencePiece model with symbols that no text gives."""
+    """Returns a SentencePiece model with symbols that no text gives."""
     from sentencepiece import sentencepiece_model_pb2
 
     if tokenizer.options()["num_sentinels"]:

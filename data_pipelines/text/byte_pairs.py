@@ -24,7 +24,7 @@ Merges = Sequence[tuple[str, str]]
 
 
 def byte_symbols() -> list[str]:
-    """How byte-level vocabularies write the bytes 0 to 255 (Radford et al., 2019, code)."""
+    """Returns how byte-level vocabularies write the bytes 0 to 255 (Radford et al., 2019, code)."""
     printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return [chr(byte) if byte in printable else chr(256 + others.index(byte)) for byte in range(256)]
@@ -95,12 +95,12 @@ class ByteBpeTokenizer(Tokenizer):
         return cls(*read_pairs(path), **options)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
-        """The pieces of many texts; several threads share the work."""
+        """Returns the pieces of many texts; several threads share the work."""
         encodings = self.backend.encode_batch(texts, add_special_tokens=False)
         return [self._pieces(text, encoding) for text, encoding in zip(texts, encodings, strict=True)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text; bytes that are no UTF-8, as of a cut character, become U+FFFD."""
+        """Returns the text; bytes that are no UTF-8, as of a cut character, become U+FFFD."""
         return self.backend.decode(self.without_special(ids), skip_special_tokens=False)
 
     def options(self) -> dict:
@@ -176,11 +176,11 @@ class BpeTokenizer(Tokenizer):
         return cls(vocabulary, merges, **options)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
-        """The pieces of many texts; several threads share the work."""
+        """Returns the pieces of many texts; several threads share the work."""
         return [self._pieces(encoding) for encoding in self.backend.encode_batch(texts, add_special_tokens=False)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Words parted by blanks."""
+        """Returns words parted by blanks."""
         return self.backend.decode(self.without_special(ids), skip_special_tokens=False)
 
     def options(self) -> dict:
@@ -198,7 +198,7 @@ class BpeTokenizer(Tokenizer):
 
 
 def word_splitter(do_lower_case: bool, words: str):
-    """The normalizer and pre-tokenizer that part words for `BpeTokenizer`."""
+    """Returns the normalizer and pre-tokenizer that part words for `BpeTokenizer`."""
     if words == "blanks":
         normalizer = normalizers.Lowercase() if do_lower_case else normalizers.Sequence([])
         return normalizer, pre_tokenizers.Split(" ", "removed")  # no other blanks: so does subword-nmt
@@ -206,7 +206,7 @@ def word_splitter(do_lower_case: bool, words: str):
 
 
 def bpe_model(vocabulary: Vocabulary, merges: Merges, suffix: str | None = None) -> models.BPE:
-    """The library's model; its complaints become a DataError."""
+    """Returns the library's model; its complaints become a DataError."""
     options = {"end_of_word_suffix": suffix} if suffix else {}
     if UNKNOWN in vocabulary:
         options["unk_token"] = vocabulary.tokens[vocabulary[UNKNOWN]]
@@ -217,24 +217,24 @@ def bpe_model(vocabulary: Vocabulary, merges: Merges, suffix: str | None = None)
 
 
 def files(vocabulary: Vocabulary, merges: Merges) -> dict[str, bytes]:
-    """`vocab.json` and `merges.txt`."""
+    """Returns `vocab.json` and `merges.txt`."""
     lines = "".join(f"{left} {right}\n" for left, right in merges)
     return {"vocab.json": ids_file(vocabulary), "merges.txt": (HEADER + lines).encode()}
 
 
 def ids_file(vocabulary: Vocabulary) -> bytes:
-    """The contents of `vocab.json`."""
+    """Returns the contents of `vocab.json`."""
     return json.dumps(vocabulary.ids, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def merges_beside(path: str) -> str:
-    """The file of merges that belongs to a vocabulary: `x_vocab.json` -> `x_merges.txt`."""
+    """Returns the file of merges that belongs to a vocabulary: `x_vocab.json` -> `x_merges.txt`."""
     folder, name = os.path.split(path)
     return os.path.join(folder, name.removesuffix(".json").replace("vocab", "merges") + ".txt")
 
 
 def numbered(ids: dict) -> bool:
-    """Whether the values are 0, 1, 2, …, each once."""
+    """Returns whether the values are 0, 1, 2, …, each once."""
     return all(type(i) is int for i in ids.values()) and sorted(ids.values()) == list(range(len(ids)))
 
 

@@ -18,12 +18,12 @@ HEADING = re.compile(r"(=(?: =)*) (.+?) \1\s*")  # = = Plot = =
 
 
 def wikitext(text: str) -> str:
-    """WikiText: `did n't`, `1 @,@ 000`, `( see )`, `" so "`, ` = = Plot = = `."""
+    """Returns WikiText: `did n't`, `1 @,@ 000`, `( see )`, `" so "`, ` = = Plot = = `."""
     return _by_lines(text, _wikitext_line)
 
 
 def treebank(text: str) -> str:
-    """The Penn Treebank and what is tokenized like it, such as LAMBADA and the Children's Book Test: -LRB-, ``so''."""
+    """Returns the Penn Treebank and what is tokenized like it, such as LAMBADA and the Children's Book Test: -LRB-, ``so''."""
     text = text.replace("\\/", "/").replace("\\*", "*")
     return _by_lines(text, lambda line: _joined(line.split(), TREEBANK))
 
@@ -41,7 +41,7 @@ def _wikitext_line(line: str) -> str:
 
 
 def _joined(words: list[str], spellings: Mapping[str, str]) -> str:
-    """One line. A quotation mark opens where none is open, and closes the one that is."""
+    """Returns one line. A quotation mark opens where none is open, and closes the one that is."""
     parts: list[str] = []
     quoted = {'"': False, "'": False}
     glued = True  # does the next word stand at what was before?

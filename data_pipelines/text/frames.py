@@ -62,11 +62,11 @@ class Frame:
         return cls(tuple(parts), **more)
 
     def of_texts(self, num_texts: int) -> list[Part]:
-        """The parts that are there with so many texts."""
+        """Returns the parts that are there with so many texts."""
         return [part for part in self.parts if (part.needs or part.text or 0) < num_texts]
 
     def num_special(self, num_texts: int) -> int:
-        """How many special tokens stand around so many texts."""
+        """Returns how many special tokens stand around so many texts."""
         return sum(part.text is None for part in self.of_texts(num_texts))
 
     @property

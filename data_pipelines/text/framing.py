@@ -51,7 +51,7 @@ def _check_once(token: str, identity: int, packed: list[tuple[list[int], list[in
 
 
 def shorten(first: int, second: int, capacity: int) -> tuple[int, int]:
-    """The lengths of two texts after pieces went from the longer, and from the second where both are equally long."""
+    """Returns the lengths of two texts after pieces went from the longer, and from the second where both are equally long."""
     if first + second <= capacity:
         return first, second
     half = capacity // 2
@@ -63,7 +63,7 @@ def shorten(first: int, second: int, capacity: int) -> tuple[int, int]:
 
 
 def max_text_tokens(num_texts: int, max_sequence_length: int, frame: Frame = BERT) -> int:
-    """How many pieces fit beside the special tokens."""
+    """Returns how many pieces fit beside the special tokens."""
     special = frame.num_special(num_texts)
     if max_sequence_length < special:
         raise UsageError(
@@ -76,7 +76,7 @@ def max_text_tokens(num_texts: int, max_sequence_length: int, frame: Frame = BER
 def pack_texts(
     texts, tokenizer: Tokenizer, max_sequence_length: int, frame: Frame = BERT, orders: Orders | None = None
 ) -> dict[str, np.ndarray]:
-    """Many framed texts, padded to the longest of them, rounded up to a multiple of 8.
+    """Returns many framed texts, padded to the longest of them, rounded up to a multiple of 8.
 
     Args:
         texts: N tuples of one or two strings.
@@ -95,7 +95,7 @@ def pack_columns(
     columns: list[list[list[int]]], vocabulary: Vocabulary, max_sequence_length: int, frame: Frame = BERT,
     orders: Orders | None = None,
 ) -> dict[str, np.ndarray]:  # fmt: skip
-    """As `pack_texts`, of one or two columns of texts that are ids already."""
+    """Works as `pack_texts`, of one or two columns of texts that are ids already."""
     if orders is None:
         seconds = columns[1] if len(columns) > 1 else None
         return pack_ids(columns[0], seconds, vocabulary, max_sequence_length, frame)
@@ -107,7 +107,7 @@ def pack_ids(
     firsts: list[list[int]], seconds: list[list[int]] | None, vocabulary: Vocabulary, max_sequence_length: int,
     frame: Frame = BERT,
 ) -> dict[str, np.ndarray]:  # fmt: skip
-    """As `pack_texts`, of texts that are ids already; `seconds` is None where there is one text in a row.
+    """Works as `pack_texts`, of texts that are ids already; `seconds` is None where there is one text in a row.
 
     Raises:
         DataError: a text holds the special token that may stand once only.

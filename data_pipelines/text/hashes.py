@@ -32,7 +32,7 @@ class Hashes:
         np.cumsum(codes * powers[: len(codes)], out=self.sums[1:])
 
     def __call__(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Of the runs [start, end), uint64; never 0."""
+        """Returns that of the runs [start, end), uint64; never 0."""
         return np.maximum((self.sums[ends] - self.sums[starts]) * self.inverse[starts], np.uint64(1))
 
 
@@ -45,7 +45,7 @@ class Table:
         self.keys, self.values = slots[:, 0], slots.view(np.int64)[:, 1]
 
     def find(self, keys: np.ndarray) -> np.ndarray:
-        """The numbers; -1 for keys that are not there."""
+        """Returns the numbers; -1 for keys that are not there."""
         slots = (keys >> self.shift).astype(np.int64)
         found = self.keys[slots]
         lost = np.flatnonzero(found != keys)
@@ -70,11 +70,11 @@ class Table:
 
 
 def codes_of(text: str) -> np.ndarray:
-    """The code points of a text, uint32."""
+    """Returns the code points of a text, uint32."""
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """start, start + 1, … of every range, side by side."""
+    """Returns start, start + 1, … of every range, side by side."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)

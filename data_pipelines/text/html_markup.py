@@ -25,7 +25,7 @@ _ENDLESS_NUMBER = re.compile(r"&#(?:\d{12,}+|[xX][\da-fA-F]{12,}+);?")
 
 
 def unescape(text: str) -> str:
-    """The text with its entities as characters; a number that no character has is U+FFFD, however long it is."""
+    """Returns the text with its entities as characters; a number that no character has is U+FFFD, however long it is."""
     return html.unescape(_ENDLESS_NUMBER.sub("\ufffd", text)) if "&" in text else text
 
 
@@ -42,7 +42,7 @@ class Closings:
         self.has_quotes = True
 
     def after(self, closing: str, position: int) -> int:
-        """The place behind the next `closing`; -1 where there is none."""
+        """Returns the place behind the next `closing`; -1 where there is none."""
         place = -1 if closing in self.absent else self.text.find(closing, position)
         if place < 0:
             self.absent.add(closing)
@@ -50,7 +50,7 @@ class Closings:
         return place + len(closing)
 
     def tag_end(self, position: int) -> int:
-        """The place behind the `>` of a tag; -1 where there is none. A `>` in a quoted value does not end a tag.
+        """Returns the place behind the `>` of a tag; -1 where there is none. A `>` in a quoted value does not end a tag.
 
         Once the quotes of a text leave a tag open to the end, quotes mean nothing in the rest of it.
         """
@@ -61,7 +61,7 @@ class Closings:
         return self.after(">", position)
 
     def raw_end(self, name: str, position: int) -> tuple[int, int]:
-        """Where the end tag of an element without markup inside begins, and the place behind it; (-1, -1) without one."""
+        """Returns where the end tag of an element without markup inside begins, and the place behind it; (-1, -1) without one."""
         pattern = re.compile(rf"</{name}\s*+>", re.I)
         found = None if name in self.absent else pattern.search(self.text, position)
         if not found:
@@ -71,7 +71,7 @@ class Closings:
 
 
 def strip_html(text: str) -> str:
-    """The visible text of HTML, or of prose with some tags and entities in it; blocks such as `<p>` part lines.
+    """Returns the visible text of HTML, or of prose with some tags and entities in it; blocks such as `<p>` part lines.
 
     A lone `<` or `&`, markup that nothing closes, and tags that HTML does not know, such as `<unk>`, stay.
     """
@@ -105,7 +105,7 @@ def strip_html(text: str) -> str:
 
 
 def _end_of(found: re.Match, name: str, text: str, closings: Closings) -> int:
-    """The place behind some markup; -1 where it is text."""
+    """Returns the place behind some markup; -1 where it is text."""
     if name:
         return closings.tag_end(found.end()) if name in HIDDEN or name in BLOCKS or name in INLINE else -1
     if found[0] == "<!--":

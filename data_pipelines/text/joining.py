@@ -11,14 +11,14 @@ def _is_wide(character: str) -> bool:
 
 
 def gap(left: str, right: str) -> str:
-    """What stands between two words: nothing where both touching characters are Chinese or Japanese."""
+    """Returns what stands between two words: nothing where both touching characters are Chinese or Japanese."""
     if not left or not right:
         return ""
     return "" if _is_wide(left[-1]) and _is_wide(right[0]) else " "
 
 
 def join_words(words: Sequence[str]) -> tuple[str, list[int]]:
-    """The text of some words, and the character at which each begins."""
+    """Returns the text of some words, and the character at which each begins."""
     parts, starts, length, previous = [], [], 0, ""
     for word in words:
         between = gap(previous, word)

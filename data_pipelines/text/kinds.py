@@ -25,7 +25,7 @@ KINDS = {
 
 
 def open_tokenizer(path: str, kind: str = "auto", do_lower_case: bool | None = None) -> Tokenizer:
-    """The tokenizer of a vocabulary.
+    """Returns the tokenizer of a vocabulary.
 
     Args:
         path: a `vocab.txt`, `vocab.json` (its merges beside it) or `*.model`; or a folder that holds one of these,
@@ -57,7 +57,7 @@ def open_tokenizer(path: str, kind: str = "auto", do_lower_case: bool | None = N
 
 
 def open_for_records(path: str, kind: str = "auto", do_lower_case: bool | None = None) -> Tokenizer:
-    """As `open_tokenizer`, of a vocabulary with which records can be made.
+    """Works as `open_tokenizer`, of a vocabulary with which records can be made.
 
     Raises:
         UsageError: it cuts the two sides of parallel text by a model each, which records do not tell apart.
@@ -72,7 +72,7 @@ def open_for_records(path: str, kind: str = "auto", do_lower_case: bool | None =
 
 
 def tokenizer_of_records(folder: str, settings) -> Tokenizer:
-    """The tokenizer that lies in a folder of records.
+    """Returns the tokenizer that lies in a folder of records.
 
     Args:
         settings: those of the manifest, which knows its vocabulary by a SHA-256.
@@ -93,7 +93,7 @@ def tokenizer_of_records(folder: str, settings) -> Tokenizer:
 
 
 def other_vocabulary(found: str, tokenizer: Tokenizer, folder: str, settings, advice: str) -> DataError:
-    """The error about a vocabulary with which the records of a folder were not made."""
+    """Returns the error about a vocabulary with which the records of a folder were not made."""
     return DataError(
         f"{found}: {len(tokenizer.vocabulary)} pieces, but the records in {folder} were made with another vocabulary of "
         f"{settings.vocabulary_size}. {advice}, or make records anew."
@@ -101,7 +101,7 @@ def other_vocabulary(found: str, tokenizer: Tokenizer, folder: str, settings, ad
 
 
 def read_tokenizer(folder: str, described: dict | None = None) -> Tokenizer:
-    """The tokenizer of a folder of records or a model, as `describe` has described it.
+    """Returns the tokenizer of a folder of records or a model, as `describe` has described it.
 
     Args:
         described: the settings; None reads them from `tokenizer_config.json`.
@@ -117,7 +117,8 @@ def read_tokenizer(folder: str, described: dict | None = None) -> Tokenizer:
 
 
 def read_config(path: str) -> dict:
-    """What `tokenizer_config.json` says that we know; empty where there is none. Hugging Face's other keys are left out.
+    """Returns what `tokenizer_config.json` says that we know; empty where there is none. Hugging Face's other keys are left
+    out.
 
     Raises:
         DataError: not a JSON object, or a value is of the wrong type.
@@ -132,7 +133,7 @@ def read_config(path: str) -> dict:
 
 
 def checked(value, source: str) -> dict:
-    """The settings of a tokenizer, known and of the right types."""
+    """Returns the settings of a tokenizer, known and of the right types."""
     if not isinstance(value, dict):
         raise DataError(f"{source}: expected a JSON object, found {type(value).__name__}.")
     kind = value.get("tokenizer")
@@ -154,7 +155,7 @@ def checked(value, source: str) -> dict:
 
 
 def file_in(folder: str) -> str:
-    """The vocabulary file that a folder holds."""
+    """Returns the vocabulary file that a folder holds."""
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     found = [name for name in FILES if name in names] or [name for name in names if name.endswith(".model")]
     if len(found) != 1:
@@ -165,7 +166,7 @@ def file_in(folder: str) -> str:
 
 
 def kind_of_file(path: str) -> str:
-    """The kind that a file looks like."""
+    """Returns the kind that a file looks like."""
     if path.endswith(".model"):
         return "sentencepiece"
     if not path.endswith(".json"):

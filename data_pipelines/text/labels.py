@@ -6,7 +6,7 @@ SEPARATOR = "|"  # of several labels in one cell of a table
 
 
 def sort_labels(names: Iterable[str]) -> list[str]:
-    """Different labels, in order: by number where all are numbers, else by letter."""
+    """Returns different labels, in order: by number where all are numbers, else by letter."""
     names = set(names)
     return sorted(names, key=lambda name: (int(name), name)) if all(n.isdigit() for n in names) else sorted(names)
 
@@ -17,10 +17,10 @@ def sort_tags(names: Iterable[str]) -> list[str]:
 
 
 def split_labels(cell: str, separator: str) -> tuple[str, ...]:
-    """The labels that stand side by side in a cell; none where it is empty."""
+    """Returns the labels that stand side by side in a cell; none where it is empty."""
     return tuple(label.strip() for label in cell.split(separator) if label.strip())
 
 
 def repeated_label(labels: Sequence[str], cell: str | None = None) -> str | None:
-    """What is wrong with labels of which one stands twice; None where none does."""
+    """Returns what is wrong with labels of which one stands twice; None where none does."""
     return f"a label stands twice in {cell or list(labels)!r:.40}" if len(set(labels)) < len(labels) else None

@@ -9,14 +9,14 @@ MANY = 0.02  # of the pieces of a cased vocabulary have capital letters, at the 
 
 
 def capitals(tokens: Iterable[str], special: Iterable[str] = ()) -> tuple[int, int]:
-    """How many pieces have a capital letter, and how many have letters that could be one."""
+    """Returns how many pieces have a capital letter, and how many have letters that could be one."""
     special = set(special)
     lettered = [t for t in tokens if t not in special and not t.startswith("[unused") and t.lower() != t.upper()]
     return sum(token != token.lower() for token in lettered), len(lettered)
 
 
 def case_warning(tokenizer: Tokenizer, source: str) -> str | None:
-    """What to say where --do_lower_case contradicts the pieces of the vocabulary."""
+    """Returns what to say where --do_lower_case contradicts the pieces of the vocabulary."""
     vocabulary = tokenizer.vocabulary
     upper, lettered = capitals(vocabulary.tokens, (vocabulary.tokens[i] for i in vocabulary.special_ids))
     if lettered < FEWEST or tokenizer.kind == "byte_bpe":  # which has a piece for every byte

@@ -61,7 +61,7 @@ class Lexicon:
         return len(self.entries)
 
     def matches(self, text: str) -> list[tuple[int, int]]:
-        """The first and one past the last character of each match. Case does not matter; Latin words match whole."""
+        """Returns the first and one past the last character of each match. Case does not matter; Latin words match whole."""
         text = fold(text)
         found, place, end = [], 0, len(text)
         while place < end:
@@ -76,7 +76,7 @@ class Lexicon:
         return found
 
     def word_numbers(self, text: str) -> list[int]:
-        """The number of the word of each character: a match is a word, and so is each run of Latin letters and digits.
+        """Returns the number of the word of each character: a match is a word, and so is each run of Latin letters and digits.
 
         All other characters are words by themselves (forward maximum matching).
         """
@@ -94,18 +94,18 @@ class Lexicon:
 
 
 def fold(text: str) -> str:
-    """Lower case, character by character, so that places stay."""
+    """Returns lower case, character by character, so that places stay."""
     lowered = text.lower()
     return lowered if len(lowered) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
 def _joins(character: str) -> bool:
-    """Whether a character is part of a word that is written in letters with blanks around."""
+    """Returns whether a character is part of a word that is written in letters with blanks around."""
     return character.isalnum() and not "\u2e80" <= character <= "\u9fff"
 
 
 def _whole(text: str, first: int, stop: int) -> bool:
-    """Whether a match cuts no Latin word."""
+    """Returns whether a match cuts no Latin word."""
     return not (
         (first > 0 and _joins(text[first]) and _joins(text[first - 1]))
         or (stop < len(text) and _joins(text[stop - 1]) and _joins(text[stop]))

@@ -24,7 +24,7 @@ class LongestPieces:
         self.longest = max(map(len, [*opening, *continuing]))
 
     def __call__(self, hashes: Hashes, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of the pieces of all words side by side, and how many each word has.
+        """Returns the ids of the pieces of all words side by side, and how many each word has.
 
         A word that is too long, or has a part that the vocabulary lacks, is unknown as a whole.
         """

@@ -109,7 +109,7 @@ class OpenWordTokenizer(WordTokenizer):
         self.vocabulary = OpenVocabulary(vocabulary.tokens, vocabulary.source)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
-        """The words of many texts; the ids of those that the vocabulary lacks are `UnknownWord`s."""
+        """Returns the words of many texts; the ids of those that the vocabulary lacks are `UnknownWord`s."""
         unknown, ids = self.vocabulary[UNKNOWN], self.vocabulary.ids
         found = []
         for text in texts:

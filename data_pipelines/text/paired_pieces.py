@@ -62,14 +62,14 @@ class SentencePiecePairTokenizer(Tokenizer):
         return cls(vocabulary, *models, **options)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
-        """The pieces of texts that are read."""
+        """Returns the pieces of texts that are read."""
         return self._encoded(self.source, texts)
 
     def encode_targets(self, texts: Sequence[str]) -> list[Pieces]:
         return self._encoded(self.target, texts)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text, of either side: nothing but `▁` tells where blanks stand."""
+        """Returns the text, of either side: nothing but `▁` tells where blanks stand."""
         return "".join(self.vocabulary.tokens[i] for i in self.without_special(ids)).replace(SPACE, " ").strip()
 
     def files(self) -> dict[str, bytes]:
@@ -96,7 +96,7 @@ class SentencePiecePairTokenizer(Tokenizer):
 
 
 def code_end(text: str) -> int:
-    """Where the code of a language ends with which a text begins; 0 where there is none."""
+    """Returns where the code of a language ends with which a text begins; 0 where there is none."""
     return text.find(CLOSES) + len(CLOSES) if text.startswith(OPENS) and CLOSES in text else 0
 
 

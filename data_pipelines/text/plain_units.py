@@ -40,12 +40,12 @@ class CharacterTokenizer(Tokenizer):
         return cls(Vocabulary.read(path), **options)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
-        """The pieces of many texts; several threads share the work."""
+        """Returns the pieces of many texts; several threads share the work."""
         encodings = self.backend.encode_batch(texts, add_special_tokens=False)
         return [self._pieces(text, encoding) for text, encoding in zip(texts, encodings, strict=True)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The characters, with blanks where `▁` stands."""
+        """Returns the characters, with blanks where `▁` stands."""
         return "".join(self.vocabulary.tokens[i] for i in self.without_special(ids)).replace(SPACE, " ")
 
     def _pieces(self, text: str, encoding) -> Pieces:
@@ -88,7 +88,7 @@ class WordTokenizer(Tokenizer):
         return cls(Vocabulary.read(path), **options)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
-        """The pieces of many texts."""
+        """Returns the pieces of many texts."""
         unknown, ids = self.vocabulary[UNKNOWN], self.vocabulary.ids
         found = []
         for text in texts:
@@ -102,7 +102,7 @@ class WordTokenizer(Tokenizer):
         return [word for word, _ in self.splitter(text)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The words, parted by blanks."""
+        """Returns the words, parted by blanks."""
         return " ".join(self.vocabulary.tokens[i] for i in self.without_special(ids))
 
     def options(self) -> dict:
@@ -129,13 +129,13 @@ class WordSplitter:
 
 
 def word_spans(numbers: list[int]) -> list[tuple[int, int]]:
-    """Spans of equal numbers."""
+    """Returns spans of equal numbers."""
     cuts = [i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1]]
     return list(zip([0, *cuts], [*cuts, len(numbers)], strict=True)) if numbers else []
 
 
 def stands_alone(character: str) -> bool:
-    """Whether BERT makes a character a word of its own."""
+    """Returns whether BERT makes a character a word of its own."""
     return is_ideograph(character) or is_punctuation(character)
 
 

@@ -33,7 +33,7 @@ def problem(entries: list) -> str | None:
 
 
 def recognize(backend: tokenizers.Tokenizer, entries: Entries) -> None:
-    """Has a tokenizer of the library find these tokens, which its vocabulary holds, before it cleans and parts a text.
+    """Lets a tokenizer of the library find these tokens, which its vocabulary holds, before it cleans and parts a text.
 
     Raises:
         DataError: the vocabulary lacks one of them.

@@ -23,8 +23,9 @@ MARKS = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~£€')
 
 
 def opens_word(piece: str) -> bool:
-    """Whether a piece begins a word wherever it stands, as in ALBERT's script: behind a blank, a mark alone, or with anything that
-    is neither letter nor mark, such as a digit or an apostrophe. Letters are those of all scripts, not of English alone."""
+    """Returns whether a piece begins a word wherever it stands, as in ALBERT's script: behind a blank, a mark alone, or with
+    anything that is neither letter nor mark, such as a digit or an apostrophe. Letters are those of all scripts, not of English
+    alone."""
     return (
         piece.startswith((SPACE, "<"))
         or piece in MARKS
@@ -83,13 +84,13 @@ class SentencePieceTokenizer(Tokenizer):
             return cls(file.read(), source=path, **options)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
-        """The pieces of many texts."""
+        """Returns the pieces of many texts."""
         cleaned = [self.preprocess(text) for text in texts]
         encoded = self.processor.encode([text for text, _ in cleaned], return_type="offset_mapping")
         return [self._pieces(text, *c, e) for text, c, e in zip(texts, cleaned, encoded, strict=True)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The normalised text."""
+        """Returns the normalised text."""
         size = self.processor.GetPieceSize()
         return self.processor.decode([i for i in self.without_special(ids) if i < size])
 
@@ -111,7 +112,7 @@ class SentencePieceTokenizer(Tokenizer):
         return not (self.cleans or self.part_digits or self.num_sentinels)
 
     def preprocess(self, text: str) -> tuple[str, list[int] | None]:
-        """The text that the model gets, and for each of its characters the place it comes from; None if unchanged."""
+        """Returns the text that the model gets, and for each of its characters the place it comes from; None if unchanged."""
         if not self.cleans:
             return text, None
         chars: Chars = list(zip(text, range(len(text)), strict=True))
@@ -137,7 +138,7 @@ class SentencePieceTokenizer(Tokenizer):
         return Pieces(ids, spans, starts)
 
     def _parted(self, number: int, whole: str, span: tuple[int, int]) -> list[tuple[int, int, int]]:
-        """(id, first, end) of a piece, or of its parts where `part_digits` asks for it."""
+        """Returns (id, first, end) of a piece, or of its parts where `part_digits` asks for it."""
         begin, end = span
         if not self.part_digits or whole[-1:] != ",":
             return [(number, begin, end)]
@@ -149,7 +150,8 @@ class SentencePieceTokenizer(Tokenizer):
         return found[::-1]
 
     def parts(self, number: int) -> list[tuple[int, int]]:
-        """The pieces in the place of one, each with its characters; itself, unless `part_digits` cuts a comma off a digit."""
+        """Returns the pieces in the place of one, each with its characters; itself, unless `part_digits` cuts a comma off a
+        digit."""
         whole = self.processor.IdToPiece(number)
         if not self.part_digits or not (len(whole) > 1 and whole[-1] == "," and whole[-2].isdigit()):
             return [(number, len(whole.lstrip(SPACE)))]
@@ -161,7 +163,7 @@ class SentencePieceTokenizer(Tokenizer):
 
 
 def place(places: list[int], first: int, end: int, length: int) -> tuple[int, int]:
-    """A span of cleaned text as a span of the original."""
+    """Returns a span of cleaned text as a span of the original."""
     if first >= end:
         start = places[first] if first < len(places) else length
         return start, start
@@ -169,7 +171,7 @@ def place(places: list[int], first: int, end: int, length: int) -> tuple[int, in
 
 
 def join_blanks(chars: Chars) -> Chars:
-    """One blank between words, and none at the ends."""
+    """Returns one blank between words, and none at the ends."""
     kept: Chars = []
     for c, i in chars:
         if not c.isspace():
@@ -180,7 +182,7 @@ def join_blanks(chars: Chars) -> Chars:
 
 
 def straight_quotes(chars: Chars) -> Chars:
-    """`` and '' become a double quote."""
+    """Returns `` and '' become a double quote."""
     kept, skip = [], False
     for index, (c, i) in enumerate(chars):
         if skip:

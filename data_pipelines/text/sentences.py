@@ -39,7 +39,7 @@ def split_english(text: str) -> list[str]:
 
 
 def _goes_on(text: str, start: int, match: re.Match) -> bool:
-    """Whether a sentence goes on behind a full stop, by the word before it and the one behind it."""
+    """Returns whether a sentence goes on behind a full stop, by the word before it and the one behind it."""
     before = text[max(start, match.start() - 20) : match.start()].rsplit(None, 1)
     word = before[-1].lstrip("(\"'“‘[«") if before else ""
     lowered = word.lower()

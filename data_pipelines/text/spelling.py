@@ -14,14 +14,14 @@ CLINGING = set(".,!?;:%)]}'’”…、。，！？；：）》】」』")  # no
 
 
 def spelling(tokenizer: Tokenizer) -> list[bytes]:
-    """The bytes of every id; none for special tokens."""
+    """Returns the bytes of every id; none for special tokens."""
     special = set(tokenizer.vocabulary.special_ids)
     spell = SPELL[tokenizer.kind]()
     return [b"" if i in special else spell(token) for i, token in enumerate(tokenizer.vocabulary.tokens)]
 
 
 def spell_out(ids: Sequence[int], table: Sequence[bytes]) -> str:
-    """The text of some ids, without blanks at its ends; bytes that are no UTF-8, as of a cut character, become U+FFFD."""
+    """Returns the text of some ids, without blanks at its ends; bytes that are no UTF-8, as of a cut character, become U+FFFD."""
     return b"".join(table[i] for i in ids).decode(errors="replace").strip(" ")
 
 

@@ -58,31 +58,32 @@ class Tokenizer:
     is_open: bool = False
 
     def encode(self, text: str) -> Pieces:
-        """The pieces of one text, without special tokens around it."""
+        """Returns the pieces of one text, without special tokens around it."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
-        """The pieces of many texts."""
+        """Returns the pieces of many texts."""
         raise NotImplementedError
 
     def encode_targets(self, texts: Sequence[str]) -> list[Pieces]:
-        """The pieces of texts that a network learns to write: others than those it reads, where each side has its model."""
+        """Returns the pieces of texts that a network learns to write: others than those it reads, where each side has its
+        model."""
         return self.encode_batch(texts)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of some ids, without special tokens; what normalising dropped is gone."""
+        """Returns the text of some ids, without special tokens; what normalising dropped is gone."""
         raise NotImplementedError
 
     def options(self) -> dict:
-        """The settings beside `do_lower_case`, as the constructor takes them."""
+        """Returns the settings beside `do_lower_case`, as the constructor takes them."""
         return {}
 
     def files(self) -> dict[str, bytes]:
-        """The files, name -> contents, that must travel with records and models."""
+        """Returns the files, name -> contents, that must travel with records and models."""
         return {"vocab.txt": self.vocabulary.text().encode()}
 
     def describe(self) -> dict:
-        """What a manifest or a run folder must remember to tokenize alike."""
+        """Returns what a manifest or a run folder must remember to tokenize alike."""
         return {"tokenizer": self.kind, "do_lower_case": self.do_lower_case, **self.options()}
 
     @property
@@ -94,13 +95,13 @@ class Tokenizer:
         return hashlib.sha256(b"".join(b"%s %d\n%s" % (n.encode(), len(c), c) for n, c in files.items())).hexdigest()
 
     def without_special(self, ids: Sequence[int]) -> list[int]:
-        """The ids but for special tokens; an unknown one stays, as text stood there."""
+        """Returns the ids but for special tokens; an unknown one stays, as text stood there."""
         special = set(self.vocabulary.special_ids) - {self.vocabulary.roles.get(UNKNOWN)}
         return [int(i) for i in ids if int(i) not in special]
 
 
 def trim(text: str, first: int, end: int) -> tuple[int, int]:
-    """A span without the blanks at its front; one that is all blanks stays."""
+    """Returns a span without the blanks at its front; one that is all blanks stays."""
     start = first
     while start < end and text[start].isspace():
         start += 1
@@ -108,7 +109,7 @@ def trim(text: str, first: int, end: int) -> tuple[int, int]:
 
 
 def is_ideograph(character: str) -> bool:
-    """Whether a character is a word of its own until a segmenter says otherwise: the blocks that BERT parts."""
+    """Returns whether a character is a word of its own until a segmenter says otherwise: the blocks that BERT parts."""
     code = ord(character)
     return code >= 0x3400 and (
         0x4E00 <= code <= 0x9FFF
@@ -120,7 +121,7 @@ def is_ideograph(character: str) -> bool:
 
 
 def parts_ideographs(text: str, first: int, previous_end: int) -> bool:
-    """Whether a piece at `first` opens a word because an ideograph stands there or right before.
+    """Returns whether a piece at `first` opens a word because an ideograph stands there or right before.
 
     False for a piece that begins inside a character, as bytes do.
     """

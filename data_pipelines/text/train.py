@@ -133,7 +133,7 @@ def _learn(scheme, corpus, vocabulary_size, do_lower_case, min_frequency, progre
 
 
 def texts_of(corpus: Corpus, progress: Progress) -> Iterator[str]:
-    """The sentences of a corpus, without words so long that no vocabulary learns from them; the first of these is said.
+    """Yields the sentences of a corpus, without words so long that no vocabulary learns from them; the first of these is said.
 
     Very long runs of ideographs are parted by blanks.
     """
@@ -159,13 +159,13 @@ def _warn_of(source: str, length: int) -> bool:
 
 
 def _alphabet(scheme, corpus, normalizer, kept, progress) -> list[str]:
-    """The characters, alone and with `##` where they continue words or `</w>` where they end them, sorted."""
+    """Returns the characters, alone and with `##` where they continue words or `</w>` where they end them, sorted."""
     tokens, _ = _train(scheme, corpus, normalizer, kept, [], 1, 1, progress)  # too small for merges, so characters only
     return sorted(tokens, key=lambda token: (token.startswith(CONTINUATION) and len(token) > 2, token))
 
 
 def _train(scheme, corpus, normalizer, kept, special, vocabulary_size, min_frequency, progress):
-    """The tokens in id order, and the merges."""
+    """Returns the tokens in id order, and the merges."""
     allowed = set(kept)
     tokenizer = Tokenizer(scheme.model(unk_token=UNKNOWN, **scheme.spelling))
     tokenizer.pre_tokenizer = scheme.pre_tokenizer()
@@ -190,5 +190,5 @@ def _train(scheme, corpus, normalizer, kept, special, vocabulary_size, min_frequ
 
 
 def merges_of(tokenizer: Tokenizer) -> Merges:
-    """The merges that a backend has learned; none where its model has no such thing."""
+    """Returns the merges that a backend has learned; none where its model has no such thing."""
     return [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"].get("merges", [])]

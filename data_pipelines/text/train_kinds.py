@@ -32,7 +32,7 @@ def wordpiece(corpus: Corpus, size: int, lower: bool, min_frequency: int, progre
 
 
 def byte_bpe(corpus: Corpus, size: int, lower: bool, min_frequency: int, progress: Progress) -> ByteBpeTokenizer:
-    """The special tokens of RoBERTa, the 256 bytes in order, the merges, and as fairseq has it `<mask>` behind all."""
+    """Returns the special tokens of RoBERTa, the 256 bytes in order, the merges, and as fairseq has it `<mask>` behind all."""
     least = len(ROBERTA_SPECIAL) + 256 + 1
     if size < least:
         raise UsageError(f"--vocab_size={size}: too small; the bytes and special tokens alone are {least}.")
@@ -54,7 +54,7 @@ def byte_bpe(corpus: Corpus, size: int, lower: bool, min_frequency: int, progres
 def sentence_pieces(
     corpus: Corpus, size: int, lower: bool, min_frequency: int, progress: Progress, num_sentinels: int = 0
 ) -> SentencePieceTokenizer:
-    """A unigram model with ALBERT's special tokens, or with sentinels T5's; `lower` folds case inside the model.
+    """Returns a unigram model with ALBERT's special tokens, or with sentinels T5's; `lower` folds case inside the model.
 
     It learns from at most MOST_SENTENCES sentences, drawn at random with a fixed seed, and leaves out those longer than
     LONGEST_SENTENCE. The threads are counted, not taken from the machine, since sums depend on them.
@@ -93,7 +93,7 @@ def sentence_pieces(
 
 
 def characters(corpus: Corpus, size: int, lower: bool, min_frequency: int, progress: Progress) -> CharacterTokenizer:
-    """The special tokens, the blank `▁`, then the characters, the most frequent first."""
+    """Returns the special tokens, the blank `▁`, then the characters, the most frequent first."""
     normalize = character_normalizer(lower).normalize_str
     counts = _count(corpus, normalize, progress)
     del counts[SPACE]
@@ -105,7 +105,7 @@ def characters(corpus: Corpus, size: int, lower: bool, min_frequency: int, progr
 def whole_words(
     corpus: Corpus, size: int, lower: bool, min_frequency: int, progress: Progress, segmenter: str | None = None
 ) -> WordTokenizer:
-    """The special tokens, then the words, the most frequent first; jieba finds the Chinese ones unless told otherwise."""
+    """Returns the special tokens, then the words, the most frequent first; jieba finds the Chinese ones unless told otherwise."""
     segmenter = segmenter or ("jieba" if corpus.language == "zh" else "none")
     split = WordSplitter(lower, segmenter)
     counts = _count(corpus, lambda text: [word for word, _ in split(text)], progress)
@@ -116,7 +116,7 @@ def whole_words(
 
 
 def word_characters(*arguments, **more) -> OpenWordTokenizer:
-    """As `whole_words`."""
+    """Works as `whole_words`."""
     found = whole_words(*arguments, **more)
     return OpenWordTokenizer(found.vocabulary, found.do_lower_case, found.segmenter)
 

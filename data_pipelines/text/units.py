@@ -11,7 +11,7 @@ _UNIT = re.compile(rf"[{_HAN}]|[^\W_{_HAN}]+")
 
 
 def units(text: str) -> list[str]:
-    """Words of letters and digits in lower case; punctuation, blanks and underscores part them and are left out.
+    """Returns words of letters and digits in lower case; punctuation, blanks and underscores part them and are left out.
 
     A run of Chinese characters has no words before it is segmented, so each of them is a unit.
     """
@@ -19,7 +19,7 @@ def units(text: str) -> list[str]:
 
 
 def shingles(sequence: list[str], size: int) -> list[str]:
-    """All runs of `size` units, joined by blanks; the whole where it is shorter; none where it is empty."""
+    """Returns all runs of `size` units, joined by blanks; the whole where it is shorter; none where it is empty."""
     if len(sequence) <= size:
         return [" ".join(sequence)] if sequence else []
     return [" ".join(sequence[i : i + size]) for i in range(len(sequence) - size + 1)]

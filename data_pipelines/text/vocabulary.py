@@ -39,7 +39,8 @@ UNUSED = ("[unused", "<unused")  # how tokens begin that are there to be renamed
 
 
 def first_difference(own: Sequence[str], given: Sequence[str]) -> int | None:
-    """The first id that means another token, by which a network that knows `own` would read other texts; None where there is none.
+    """Returns the first id that means another token, by which a network that knows `own` would read other texts; None where
+    there is none.
 
     Tokens that are called unused may have got a name. Where one list ends before the other, it is its length.
     """
@@ -126,7 +127,7 @@ class Vocabulary:
         return cls(tokens, path, required, contents=None if tokens == lines else "".join(f"{line}\n" for line in lines))
 
     def text(self) -> str:
-        """The contents of the vocabulary file."""
+        """Returns the contents of the vocabulary file."""
         return self.contents if self.contents is not None else "".join(f"{token}\n" for token in self.tokens)
 
     @property
@@ -143,7 +144,7 @@ class Vocabulary:
         return len(self.tokens)
 
     def __getitem__(self, token: str) -> int:
-        """The id of a role or of a token.
+        """Returns the id of a role or of a token.
 
         Raises:
             DataError: no token plays the role.

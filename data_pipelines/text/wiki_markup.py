@@ -61,7 +61,7 @@ class _Prose:
         self.place = 0  # before it, all is read
 
     def read(self) -> str:
-        """The prose of the text."""
+        """Returns the prose of the text."""
         while found := _MARK.search(self.text, self.place):
             self.write(self.text[self.place : found.start()])
             self.place = found.end()
@@ -132,7 +132,7 @@ class _Prose:
             self.write(found[0])
 
     def braces(self, found: re.Match) -> None:
-        """Two braces open a template and three an argument; an odd one goes with its neighbours."""
+        """Reads braces: two open a template and three an argument; an odd one goes with its neighbours."""
         count = len(found[0])
         for index in range(count // 2):
             self.open("braces", "{{" if index or count % 2 == 0 else "{{{")
@@ -191,16 +191,16 @@ class _Prose:
             del self.parts[opening.first : opening.bar[1] if opening.bar else opening.first + 1]
 
     def quotes(self, found: re.Match) -> None:
-        """Two mark italics, three bold, five both; what is more is text."""
+        """Reads quotes: two mark italics, three bold, five both; what is more is text."""
         count = len(found[0])
         self.parts.append("'" * (1 if count == 4 else max(0, count - 5)))
 
     def magic(self, found: re.Match) -> None:
-        """Words such as __NOTOC__ tell the wiki something."""
+        """Skips words such as __NOTOC__, which tell the wiki something."""
 
 
 def _one_variant(match: re.Match) -> str:
-    """The first form of a Chinese conversion mark; simplified where it is named."""
+    """Returns the first form of a Chinese conversion mark; simplified where it is named."""
     inside = match[1].split("|", 1)[-1]
     forms = dict(form.strip().split(":", 1) for form in inside.split(";") if ":" in form)
     for name in ("zh-hans", "zh-cn"):
@@ -210,7 +210,7 @@ def _one_variant(match: re.Match) -> str:
 
 
 def _plain_line(line: str) -> str:
-    """A line without the marks of a heading or of a list."""
+    """Returns a line without the marks of a heading or of a list."""
     text = line.strip()
     if text.startswith("==") and text.endswith("=="):
         left, right = len(text) - len(text.lstrip("=")), len(text) - len(text.rstrip("="))
@@ -220,7 +220,7 @@ def _plain_line(line: str) -> str:
 
 
 def strip_wiki(text: str) -> str:
-    """The prose of wiki markup: no templates, tables, references, pictures and categories; links as their text.
+    """Returns the prose of wiki markup: no templates, tables, references, pictures and categories; links as their text.
 
     Headings become lines of their own. Marks that nothing closes stay as text.
     """

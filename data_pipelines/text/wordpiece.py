@@ -71,15 +71,15 @@ class WordPieceTokenizer(Tokenizer):
         return cls(Vocabulary.read(path, blanks=False), **options)
 
     def encode(self, text: str) -> Pieces:
-        """The pieces of one text, without `[CLS]` and `[SEP]`."""
+        """Returns the pieces of one text, without `[CLS]` and `[SEP]`."""
         return self._pieces(self.backend.encode(text, add_special_tokens=False))
 
     def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
-        """The pieces of many texts; several threads share the work."""
+        """Returns the pieces of many texts; several threads share the work."""
         return [self._pieces(encoding) for encoding in self.backend.encode_batch(texts, add_special_tokens=False)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Words parted by blanks, except before punctuation."""
+        """Returns words parted by blanks, except before punctuation."""
         return self.backend.decode(self.without_special(ids), skip_special_tokens=False)
 
     def options(self) -> dict:

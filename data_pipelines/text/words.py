@@ -24,12 +24,12 @@ _BETWEEN = re.compile(r"\r\n|.", re.S)
 
 
 def numbered(words: Iterable[str]) -> list[int]:
-    """Words that join to a text -> the number of the word of each character."""
+    """Returns words that join to a text -> the number of the word of each character."""
     return [number for number, word in enumerate(words) for _ in word]
 
 
 def python_jieba(lexicon: Lexicon | None) -> Callable[[str], list[str]]:
-    """jieba as it is published, with the entries of a lexicon added to its dictionary."""
+    """Returns jieba as it is published, with the entries of a lexicon added to its dictionary."""
     import jieba
 
     jieba.setLogLevel(logging.WARNING)
@@ -41,7 +41,7 @@ def python_jieba(lexicon: Lexicon | None) -> Callable[[str], list[str]]:
 
 
 def fast_jieba(lexicon: Lexicon | None) -> Callable[[str], list[str]]:
-    """jieba's dictionary and rules in Rust (rjieba), and jieba itself where the two differ: 1-2, v1.0, C++."""
+    """Returns jieba's dictionary and rules in Rust (rjieba), and jieba itself where the two differ: 1-2, v1.0, C++."""
     import rjieba
 
     tokenizer = rjieba.Jieba()
@@ -64,7 +64,7 @@ def fast_jieba(lexicon: Lexicon | None) -> Callable[[str], list[str]]:
 
 
 def segment_at_blanks(text: str) -> list[int]:
-    """Word numbers of all characters of text whose words are already parted by blanks."""
+    """Returns word numbers of all characters of text whose words are already parted by blanks."""
     numbers, number = [], 0
     for character in text:
         number += character.isspace()
@@ -73,7 +73,7 @@ def segment_at_blanks(text: str) -> list[int]:
 
 
 def local_ltp(folder: str) -> Callable[[str], list[str]]:
-    """The word segmenter of an LTP model in a local folder; nothing is downloaded.
+    """Returns the word segmenter of an LTP model in a local folder; nothing is downloaded.
 
     Raises:
         UsageError: the folder or the `ltp` package is missing.
@@ -91,7 +91,7 @@ def local_ltp(folder: str) -> Callable[[str], list[str]]:
 
 
 def _found_in(text: str, words: Iterable[str], name: str) -> list[int]:
-    """Word numbers of the characters by words that stand in the text in this order; what lies between goes before.
+    """Returns word numbers of the characters by words that stand in the text in this order; what lies between goes before.
 
     Raises:
         UsageError: a word does not stand there.
@@ -110,7 +110,7 @@ def _found_in(text: str, words: Iterable[str], name: str) -> list[int]:
 
 
 def callable_segmenter(name: str) -> Callable[[str], Iterable[str]]:
-    """The function `MODULE:FUNCTION`, which takes a text and gives its words. This runs the user's own code.
+    """Returns the function `MODULE:FUNCTION`, which takes a text and gives its words. This runs the user's own code.
 
     Raises:
         UsageError: it cannot be imported, or is not callable.
@@ -148,7 +148,7 @@ def callable_segmenter(name: str) -> Callable[[str], Iterable[str]]:
 
 
 def segmenter(name: str, lexicon: str = "") -> Segment | None:
-    """The segmenter of that name, one of `KNOWN`; None for "none".
+    """Returns the segmenter of that name, one of `KNOWN`; None for "none".
 
     Args:
         lexicon: comma-separated files of words, which jieba adds to its own and `lexicon` takes alone.
@@ -183,7 +183,7 @@ def check(name: str, lexicon: str) -> None:
 
 
 def describe(name: str, lexicon: str = "") -> dict:
-    """The segmenter, its version and the SHA-256 of the lexicon, for the manifest."""
+    """Returns the segmenter, its version and the SHA-256 of the lexicon, for the manifest."""
     packages = {"jieba": ["rjieba", "jieba"], "jieba_python": ["jieba"]}.get(
         name, ["ltp"] if name[:4] == "ltp:" else []
     )

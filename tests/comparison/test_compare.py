@@ -263,17 +263,17 @@ def test_the_tracing_of_a_graph_is_no_cost_of_a_step():
 
 def test_the_paired_test_is_that_of_counting_all_signs():
     arm, reference = np.array([[1.0, 1, 1, 0, 1]]), np.array([[0.0, 0, 1, 0, 0]])
-    found = statistics.paired(arm, reference)
+    found = statistics.paired_test(arm, reference)
     assert found.mean == pytest.approx(0.6) and found.p == pytest.approx(2 / 8)  # +++ and --- of three signs
-    assert statistics.paired(reference, arm).mean == pytest.approx(-0.6)
-    assert statistics.paired(arm, arm) == statistics.Difference(0.0, 0.0, 0.0, 1.0)
+    assert statistics.paired_test(reference, arm).mean == pytest.approx(-0.6)
+    assert statistics.paired_test(arm, arm) == statistics.Difference(0.0, 0.0, 0.0, 1.0)
 
 
 def test_seeds_are_averaged_and_a_clear_difference_is_found():
     truth = ["a", "b"] * 100
     right = statistics.correctness([truth, ["a"] * 200], truth)
     assert right.shape == (2, 200) and right.mean(axis=0).tolist() == [1.0, 0.5] * 100
-    found = statistics.paired(right, statistics.correctness([["b"] * 200], truth))
+    found = statistics.paired_test(right, statistics.correctness([["b"] * 200], truth))
     assert found.mean == pytest.approx(0.75 - 0.5) and found.low < 0.25 < found.high and found.p < 0.01
     with pytest.raises(ValueError, match="1 answers to 2"):
         statistics.correctness([["a"]], ["a", "b"])

@@ -23,7 +23,7 @@ from xmodels.interfaces.reading import Reading
 from xmodels.models import folder
 from xmodels.runs import fine_tuned as runs
 from xmodels.runs.fine_tuned import load_predictor
-from xmodels.tasks.base.find import part
+from xmodels.tasks.base.find import load_part
 from xmodels.tasks.choose.task import Choose
 from xmodels.tasks.multi_label.task import MultiLabel
 from xmodels.tasks.regress.task import Regress
@@ -332,7 +332,7 @@ def test_a_converted_tagger_finds_spans_in_the_scheme_of_its_own(scheme, tmp_pat
         with pytest.raises(
             UsageError, match=f"this tagger has learnt {', '.join(labels)}, …; a graph finds spans in tags of BIO"
         ):
-            part("tag", "serve").Server(predictor, "core")
+            load_part("tag", "serve").Server(predictor, "core")
 
 
 def call(verb, path, *arguments, model=""):

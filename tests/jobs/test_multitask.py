@@ -408,7 +408,7 @@ def test_a_task_is_not_overwritten_by_a_run_of_its_own(run, data, small_bert, tm
 def test_few_examples_are_drawn_by_the_seed(capsys):
     from types import SimpleNamespace
 
-    from xmodels.jobs.finetune.few_examples import drawn
+    from xmodels.jobs.finetune.few_examples import subsample
     from xmodels.tasks.base.read import Data
 
     labels = np.array([0] * 90 + [1] * 10, np.int32)
@@ -416,7 +416,7 @@ def test_few_examples_are_drawn_by_the_seed(capsys):
 
     def rows(seed, fraction):
         options = SimpleNamespace(seed=seed, train_fraction=fraction, num_train_examples=None)
-        return drawn(data, options).source.arrays["token_ids"].tolist()
+        return subsample(data, options).source.arrays["token_ids"].tolist()
 
     assert rows(1, 0.1) == rows(1, 0.1) != rows(2, 0.1) and len(set(rows(1, 0.1))) == 10
     assert rows(1, None) == rows(1, 1.0) == list(range(100))

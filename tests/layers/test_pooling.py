@@ -19,7 +19,7 @@ from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.interfaces.reading import STATELESS, Reading, plain_reading
 from xmodels.jobs.finetune.options import Options
-from xmodels.jobs.finetune.start import opened, reader_of
+from xmodels.jobs.finetune.start import load_checkpoint_and_tokenizer, reader_of
 from xmodels.layers.pooling import AttentionPooling, pooling_of
 from xmodels.layers.poolings import POOLINGS
 from xmodels.models import folder
@@ -165,7 +165,7 @@ def test_what_is_read_depends_on_how_the_network_was_pretrained(tmp_path, traine
     def read(start, **more):
         options = Options(task="classify", init_checkpoint=str(start), model_dir=str(tmp_path / "run"), **flags | more)
         reader = reader_of(options)
-        opened(options, reader)
+        load_checkpoint_and_tokenizer(options, reader)
         assert reader.numbers["pooling"] == reader.reading.pooling
         return reader.reading.pooling
 

@@ -22,7 +22,7 @@ from tests.helpers.parity import (
 )
 from xmodels.conversion import convert
 from xmodels.layers.adaptive import AdaptiveSoftmax
-from xmodels.layers.attention.relative import shifted
+from xmodels.layers.attention.relative import relative_shift
 from xmodels.models import folder
 from xmodels.models.backbone import named_weights
 from xmodels.models.transformer_xl import SIZES, TransformerXL, TransformerXLConfig
@@ -403,7 +403,7 @@ def test_the_signal_is_that_of_the_paper():
 
 def test_scores_by_distance_move_to_their_keys():
     x = np.random.default_rng(0).normal(size=(2, 3, 4, 7)).astype("float32")
-    found = np.array(shifted(ops.convert_to_tensor(x)))
+    found = np.array(relative_shift(ops.convert_to_tensor(x)))
     for query in range(4):
         for key in range(query + 4):  # up to the query itself, behind a memory of 3
             np.testing.assert_array_equal(found[:, :, query, key], x[:, :, query, key + 3 - query])

@@ -22,13 +22,13 @@ from tests.helpers import translation_run
 from tests.helpers.invocation import invoke
 from tests.helpers.parity import assert_close
 from xmodels.conversion import convert
-from xmodels.conversion.positions import extended
+from xmodels.conversion.positions import extend_positions
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.decoding.beam import beam_search, gnmt_penalty
 from xmodels.decoding.options import Decoding
 from xmodels.jobs.finetune import options as finetune
-from xmodels.jobs.finetune.start import opened
-from xmodels.jobs.pretrain.network import adopted, check_start
+from xmodels.jobs.finetune.start import load_checkpoint_and_tokenizer
+from xmodels.jobs.pretrain.network import adapt_checkpoint, check_start
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.checkpoint import Checkpoint
@@ -370,7 +370,7 @@ def test_it_begins_as_a_bert():
     values = {n: getattr(SMALL, n) for n in (f.name for f in dataclasses.fields(BertConfig))} | {"num_segments": 2}
     bert = Bert(BertConfig(**values)).initialize()
     checkpoint = Checkpoint("bert", bert.config, folder.values_of("backbone", bert))
-    found = adopted(checkpoint, Unilm)
+    found = adapt_checkpoint(checkpoint, Unilm)
     check_start(found, "a BERT", Unilm, SMALL, None)
     table, rows = (each.values["backbone.embedding.segment.embeddings"] for each in (found, checkpoint))
     assert np.array_equal(table, rows[[0, 1, 0, 0, 0, 1]])
@@ -381,9 +381,9 @@ def test_it_begins_as_a_bert():
         np.testing.assert_array_equal(
             np.array(begun(given)["sequence_output"]), np.array(bert(batch)["sequence_output"])
         )
-    assert adopted(checkpoint, Bert) == checkpoint
+    assert adapt_checkpoint(checkpoint, Bert) == checkpoint
     with pytest.raises(CheckpointError, match="holds the network 'bert'"):
-        check_start(adopted(checkpoint, Ernie), "a BERT", Ernie, ErnieConfig(**values), None)
+        check_start(adapt_checkpoint(checkpoint, Ernie), "a BERT", Ernie, ErnieConfig(**values), None)
 
 
 def test_more_positions_begin_as_the_first_ones_again():
@@ -392,8 +392,8 @@ def test_more_positions_begin_as_the_first_ones_again():
     before, longer = SMALL.max_sequence_length, 2 * SMALL.max_sequence_length + 3
     wanted = dataclasses.replace(SMALL, max_sequence_length=longer)
     with pytest.raises(CheckpointError, match="is of another size.* --extend_positions makes the positions"):
-        check_start(adopted(checkpoint, Unilm), "one", Unilm, wanted, None)
-    found = adopted(checkpoint, Unilm, longer)
+        check_start(adapt_checkpoint(checkpoint, Unilm), "one", Unilm, wanted, None)
+    found = adapt_checkpoint(checkpoint, Unilm, longer)
     check_start(found, "one", Unilm, wanted, None)
     table, rows = (each.values["backbone.embedding.position.embeddings"] for each in (found, checkpoint))
     assert np.array_equal(table, np.concatenate([rows, rows, rows[:3]]))
@@ -404,14 +404,14 @@ def test_more_positions_begin_as_the_first_ones_again():
     assert_close(network(batch)["sequence_output"], original(batch)["sequence_output"], atol=0)
     wide = {name: np.concatenate([value, value], axis=1) if value.ndim > 1 else value for name, value in batch.items()}
     assert network(wide)["sequence_output"].shape[1] == 2 * LENGTH
-    assert extended(checkpoint, before) is checkpoint and extended(checkpoint, 3) is checkpoint
+    assert extend_positions(checkpoint, before) is checkpoint and extend_positions(checkpoint, 3) is checkpoint
 
 
 def test_rows_that_are_no_position_are_not_copied():
     config = RobertaConfig(20, 8, 1, 2, 16, max_sequence_length=6)
     checkpoint = Checkpoint("roberta", config, folder.values_of("backbone", Roberta(config).initialize()))
     name = "backbone.embedding.position.embeddings"
-    rows, found = checkpoint.values[name], extended(checkpoint, 9)
+    rows, found = checkpoint.values[name], extend_positions(checkpoint, 9)
     first = config.first_position
     assert np.array_equal(found.values[name], np.concatenate([rows, rows[first : first + 3]]))
     folder.assign("backbone", Roberta(found.config).initialize(), found.values, "longer")
@@ -543,8 +543,8 @@ def test_rows_of_a_table_are_those_of_records(pretrained):
         task="translate", init_checkpoint=str(pretrained), train_file=str(pretrained.parent / "table.tsv"), model_dir="run",
         max_seq_length=7, max_target_length=4,
     )  # fmt: skip
-    reader = find.part("translate", "read").Reader("translate", options)
-    loaded, tokenizer = opened(options, reader)
+    reader = find.load_part("translate", "read").Reader("translate", options)
+    loaded, tokenizer = load_checkpoint_and_tokenizer(options, reader)
     data = reader.read(tokenizer)
     task, vocabulary = reader.task(loaded.config, data), tokenizer.vocabulary
     arrays = {name: tf.constant(value) for name, value in data.source.arrays.items()}

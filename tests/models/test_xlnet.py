@@ -23,7 +23,7 @@ from xmodels.conversion.tables.xlnet import HUGGING_FACE, TABLE, TENSORFLOW1
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.interfaces.reading import XLNET_READING
 from xmodels.jobs.pretrain.network import check_start
-from xmodels.layers.attention.relative import shifted
+from xmodels.layers.attention.relative import relative_shift
 from xmodels.layers.attention.two_stream import shifted_rows
 from xmodels.models import folder
 from xmodels.models.backbone import named_weights
@@ -185,7 +185,7 @@ def test_a_shift_moves_each_row_to_its_distances():
     distances = np.arange(keys - 1, -queries, -1)
     x = np.broadcast_to(distances, (1, 1, queries, len(distances)))
     expected = np.arange(queries)[:, None] + memory - np.arange(keys)
-    np.testing.assert_array_equal(np.array(shifted(ops.convert_to_tensor(x)))[0, 0, :, :keys], expected)
+    np.testing.assert_array_equal(np.array(relative_shift(ops.convert_to_tensor(x)))[0, 0, :, :keys], expected)
     places = np.array([[3, 0, 3]], "int32")
     some = shifted_rows(ops.convert_to_tensor(x[:, :, :3]), ops.convert_to_tensor(places), queries, keys)
     np.testing.assert_array_equal(np.array(some)[0, 0], expected[places[0]])

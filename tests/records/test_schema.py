@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from data_pipelines.errors import CheckpointError, DataError
-from data_pipelines.schema import Count, FileName, Finite, Place, Sha256, convert, one_of, whole
+from data_pipelines.schema import Count, FileName, Finite, Location, Sha256, convert, one_of, whole
 
 Colour = one_of("red", "blue")
 
@@ -27,7 +27,7 @@ class Whole:
     sum: Sha256 | None = None
 
 
-PLACE = Place("here.json", advice="Write it again.")
+PLACE = Location("here.json", advice="Write it again.")
 GOOD = {"parts": [{"name": "a"}], "rates": {"x": 1, "y": 0.5}, "pair": [1, 2], "sides": ["l", "r"]}
 
 
@@ -71,4 +71,4 @@ def test_a_fault_names_the_file_the_key_what_was_found_and_what_to_do(change, sa
 
 def test_the_error_is_that_of_the_place():
     with pytest.raises(CheckpointError, match=r"^x: expected an object. Found: None.$"):
-        convert(None, Whole, Place("x", error=CheckpointError, verdict=""))
+        convert(None, Whole, Location("x", error=CheckpointError, verdict=""))

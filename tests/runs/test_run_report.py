@@ -8,7 +8,7 @@ import pytest
 
 from data_pipelines.errors import UsageError
 from tests.helpers.invocation import invoke
-from xmodels.runs.charts import MOST_POINTS, Chart, Curve, grid, smoothed, thinned
+from xmodels.runs.charts import MOST_POINTS, Chart, Curve, grid, smooth, thin_out
 from xmodels.runs.reading import read_run, seconds, state
 from xmodels.runs.report import write_report
 
@@ -99,11 +99,11 @@ def test_time_between_a_kill_and_its_resumption_does_not_count():
 
 def test_long_curves_are_thinned_by_means_and_gaps_stay_gaps():
     values = np.arange(10 * MOST_POINTS, dtype=float)
-    steps, means = thinned(values, values)
+    steps, means = thin_out(values, values)
     assert len(means) == MOST_POINTS and means[0] == 4.5 and steps[0] == 9
-    assert np.isnan(thinned([1, 2], [np.inf, 1.0])[1][0])
+    assert np.isnan(thin_out([1, 2], [np.inf, 1.0])[1][0])
     straight = np.arange(101.0)
-    assert smoothed(straight)[50] == 50 and smoothed(np.full(90, 3.0)) == pytest.approx(3.0)
+    assert smooth(straight)[50] == 50 and smooth(np.full(90, 3.0)) == pytest.approx(3.0)
     straight[50] = np.nan
-    assert smoothed(straight)[50] == 50
+    assert smooth(straight)[50] == 50
     assert "&lt;b&gt;" in grid([Chart("<b>", [Curve("$<a>$", [1, 2], [1.0, float("nan")])], logarithmic=True)])

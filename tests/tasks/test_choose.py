@@ -13,7 +13,7 @@ from data_pipelines.text.frames import BERT
 from tests.helpers.invocation import invoke
 from tests.helpers.small_models import NAMES, PLACES, TOKENIZER
 from xmodels.jobs.finetune.options import Options
-from xmodels.jobs.finetune.start import opened, reader_of
+from xmodels.jobs.finetune.start import load_checkpoint_and_tokenizer, reader_of
 from xmodels.tasks.choose.packing import choice_source, recorded_source
 
 QUICK = {
@@ -82,7 +82,7 @@ def test_records_teach_what_their_file_teaches(data, small_bert, capsys):
     assert invoke("export_model", **served) == 0  # which compares long questions too
     options = Options(task="choose", init_checkpoint=str(small_bert), model_dir="x", data_dir=str(data / "train"))
     reader = reader_of(options)
-    assert reader.survey_records(opened(options, reader)[1]).summary == "24 questions"
+    assert reader.survey_records(load_checkpoint_and_tokenizer(options, reader)[1]).summary == "24 questions"
 
 
 def test_records_without_the_end_of_the_question_are_refused(data, monkeypatch):

@@ -15,7 +15,7 @@ from tests.helpers.small_models import NAMES, PLACES, TOKENIZER
 from tests.helpers.small_models import network as two_layers
 from xmodels import systems
 from xmodels.jobs.finetune.options import Options
-from xmodels.jobs.finetune.start import opened, reader_of
+from xmodels.jobs.finetune.start import load_checkpoint_and_tokenizer, reader_of
 from xmodels.layers.branches import BranchClassifier, leaves, uncertainty
 from xmodels.models import folder
 from xmodels.models.backbone import named_weights
@@ -262,7 +262,7 @@ def test_both_phases_read_the_same_state_of_a_network_that_muon_trained(start, t
     folders = {"init_checkpoint": str(tmp_path / "backbone"), "model_dir": str(tmp_path / "run")}
     options = Options(task="fast_classify", distill_epochs=distill_epochs, **folders)
     reader = reader_of(options)
-    opened(options, reader)
+    load_checkpoint_and_tokenizer(options, reader)
     assert (reader.usual_optimizer() == "muon") == (distill_epochs == 0)
     assert reader.reading.pooling == reader.numbers["pooling"] == "published"
 

@@ -13,7 +13,7 @@ from data_pipelines.finetuning.class_weights import label_weights
 from tests.helpers.invocation import invoke
 from tests.helpers.small_models import NAMES, PLACES, TOKENIZER
 from xmodels.jobs.finetune.options import Options
-from xmodels.jobs.finetune.start import opened, reader_of
+from xmodels.jobs.finetune.start import load_checkpoint_and_tokenizer, reader_of
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.runs.fine_tuned import read_task
@@ -254,7 +254,7 @@ def test_records_teach_what_their_table_teaches(data, small_bert, tmp_path, caps
             task="multi_label", init_checkpoint=str(small_bert), model_dir="x", max_seq_length=16, **files
         )
         reader = reader_of(options)
-        read = reader.read(opened(options, reader)[1])
+        read = reader.read(load_checkpoint_and_tokenizer(options, reader)[1])
         found.append(
             (read.labels, read.num_texts, read.summary, read.source.arrays, read.evaluation_sets["evaluation"].arrays)
         )

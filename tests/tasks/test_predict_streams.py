@@ -12,7 +12,7 @@ from data_pipelines.errors import DataError
 from xmodels.jobs.predict.run import CHUNK, streamed, write
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.answer import Question
-from xmodels.tasks.base.find import part
+from xmodels.tasks.base.find import load_part
 
 ROWS = 3 * CHUNK
 TABLES = {  # task -> name of the file, its first line, a row, and a row that cannot be read
@@ -35,7 +35,7 @@ class Answers:
     answers = "answers"
 
     def __init__(self, task):
-        found = object.__new__(part(task, "answer").Predictor)
+        found = object.__new__(load_part(task, "answer").Predictor)
         found.columns = {}
         self.inputs = found.inputs
         self.predict = lambda inputs, batch_size: list(inputs)

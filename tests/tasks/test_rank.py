@@ -16,7 +16,7 @@ from data_pipelines.ops.seeds import example_seeds
 from tests.helpers.invocation import invoke
 from tests.helpers.small_models import NAMES, PLACES, TOKENIZER, network
 from xmodels.jobs.finetune.options import Options
-from xmodels.jobs.finetune.start import opened, reader_of
+from xmodels.jobs.finetune.start import load_checkpoint_and_tokenizer, reader_of
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.runs.fine_tuned import choose_settings
 from xmodels.runs.fine_tuned import load_predictor as load
@@ -196,7 +196,7 @@ def test_lists_are_drawn_anew_in_every_epoch_where_asked_for(data, small_bert, t
     for redraw in (False, True):
         options = Options(task="rank", list_size=3, redraw_lists=redraw, **given)
         reader = reader_of(options)
-        source = reader.read(opened(options, reader)[1]).source
+        source = reader.read(load_checkpoint_and_tokenizer(options, reader)[1]).source
         batches = Batches(source, reader.draw or (lambda features: features), 64, seed=1)
         epochs = [next(iter(batches.training(first_epoch=epoch))) for epoch in (0, 0, 1)]
         found[redraw] = source, [np.sort(each["token_ids"].numpy().reshape(64, -1), axis=0).tolist() for each in epochs]

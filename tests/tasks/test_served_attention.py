@@ -20,7 +20,7 @@ def asking(tmp_path_factory):
 
     def asking(task):
         predictor = load(str(small_run(task, tmp_path_factory.mktemp(task))))
-        server = find.part(task, "serve").Server(predictor, "core")
+        server = find.load_part(task, "serve").Server(predictor, "core")
         methods = server.signatures().items()
         return predictor, {name: concrete(method, specs) for name, (method, specs) in methods}
 

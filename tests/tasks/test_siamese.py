@@ -12,7 +12,7 @@ from tests.helpers.invocation import invoke
 from tests.helpers.small_models import NAMES, PLACES, TOKENIZER, network
 from xmodels import systems
 from xmodels.jobs.finetune.options import Options
-from xmodels.jobs.finetune.start import opened, reader_of
+from xmodels.jobs.finetune.start import load_checkpoint_and_tokenizer, reader_of
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.runs.fine_tuned import load_predictor as load
@@ -378,7 +378,7 @@ def test_records_of_texts_that_match_hold_what_their_table_holds(loss, negative,
         given = {"init_checkpoint": str(start), "model_dir": "x", "max_seq_length": 16, "siamese_loss": loss, **files}
         options = Options(task="siamese", **given, eval_file=next(iter(files.values())))
         reader = reader_of(options)
-        tokenizer = opened(options, reader)[1]
+        tokenizer = load_checkpoint_and_tokenizer(options, reader)[1]
         read = reader.read(tokenizer)
         found.append((read.summary, read.source.arrays, read.evaluation_sets["evaluation"].arrays))
     assert found[0][0] == found[1][0] and reader.survey_records(tokenizer).num_rows == 3
@@ -389,7 +389,7 @@ def test_records_of_texts_that_match_hold_what_their_table_holds(loss, negative,
     if not negative:
         with pytest.raises(UsageError, match="siamese_loss=triplet needs records of three texts"):
             reader = reader_of(dataclasses.replace(options, siamese_loss="triplet"))
-            reader.read(opened(options, reader)[1])
+            reader.read(load_checkpoint_and_tokenizer(options, reader)[1])
 
 
 def test_rows_that_a_loss_cannot_use_are_named(data, start, tmp_path, capsys):

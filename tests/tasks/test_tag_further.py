@@ -217,7 +217,7 @@ def test_records_hold_the_windows_of_the_file(long_data, checkpoint, tmp_path): 
     }
     assert invoke("create_finetuning_data", task="tag", input_file=long_data / "train.txt", **flags) == 0
     from xmodels.jobs.finetune.options import Options
-    from xmodels.jobs.finetune.start import opened, reader_of
+    from xmodels.jobs.finetune.start import load_checkpoint_and_tokenizer, reader_of
 
     sources = []
     for files in ({"train_file": str(long_data / "train.txt")}, {"data_dir": str(tmp_path / "r")}):
@@ -226,9 +226,9 @@ def test_records_hold_the_windows_of_the_file(long_data, checkpoint, tmp_path): 
             task="tag", init_checkpoint=str(checkpoint), model_dir=str(tmp_path / "m"), **numbers, **files
         )
         reader = reader_of(options)
-        sources.append(reader.read(opened(options, reader)[1]).source)
+        sources.append(reader.read(load_checkpoint_and_tokenizer(options, reader)[1]).source)
     reader = reader_of(dataclasses.replace(options, max_seq_length=8))
-    tokenizer = opened(reader.options, reader)[1]
+    tokenizer = load_checkpoint_and_tokenizer(reader.options, reader)[1]
     with pytest.raises(UsageError, match="--max_seq_length=8: holds 6 tokens of a text, but .* has texts of 10"):
         reader.read(tokenizer)
     table, records = sources

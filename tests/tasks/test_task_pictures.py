@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from xmodels.tasks.base import pictures
-from xmodels.tasks.base.find import part
+from xmodels.tasks.base.find import load_part
 from xmodels.tasks.choose.answer import Choice
 from xmodels.tasks.classify.answer import Prediction
 from xmodels.tasks.multi_label.score import confusion_of
@@ -40,7 +40,7 @@ def predictions(labels, said):
 @pytest.mark.parametrize("task", ["classify", "san", "similarity"])
 def test_two_labels_get_a_map_and_curves_of_the_second(task, drawn, tmp_path):
     truth, said = list("aaab") + ["b"], list("aabb") + ["b"]
-    score = part(task, "score")
+    score = load_part(task, "score")
     assert score.DRAWS_LAST
     paths = score.draw(str(tmp_path / "new"), predictions(["a", "b"], said), truth, {})
     assert [path.rpartition("/")[2] for path in paths] == ["confusions.png", "thresholds.png"]
@@ -55,7 +55,7 @@ def test_labels_beyond_the_commonest_are_one(drawn, tmp_path):
     labels = [f"l{number:02}" for number in range(15)]
     truth = [label for number, label in enumerate(labels) for _ in range(1 if number in (0, 4, 9) else 2)]
     said = ["l01" if label == "l00" else "l04" if label == "l09" else label for label in truth]
-    (path,) = part("classify", "score").draw(str(tmp_path), predictions(labels, said), truth, {})
+    (path,) = load_part("classify", "score").draw(str(tmp_path), predictions(labels, said), truth, {})
     names, table = drawn["confusions"]
     kept = [label for label in labels if label not in ("l00", "l04", "l09")]
     assert path.endswith("confusions.png") and names == [*kept, "others (3)"]
@@ -103,8 +103,8 @@ def test_several_labels_get_a_panel_each_with_their_threshold(drawn, tmp_path):
     right = draw.random((60, 14)) < np.where(np.arange(14) % 7 == 0, 0.05, 0.6)
     probabilities, thresholds = draw.random((60, 14)), [0.3] * 13 + [0.7]
     settings = {"labels": labels, "thresholds": thresholds, "label_separator": "|"}
-    paths = part("multi_label", "score").draw(str(tmp_path), probabilities, right.astype("float32"), settings)
-    assert len(paths) == 2 and part("multi_label", "score").DRAWS_LAST
+    paths = load_part("multi_label", "score").draw(str(tmp_path), probabilities, right.astype("float32"), settings)
+    assert len(paths) == 2 and load_part("multi_label", "score").DRAWS_LAST
     names, table = drawn["confusions"]
     assert len(names) == len(table) == 13 and names[-2:] == ["(none)", "others (3)"]
     titles = [title for title, *_ in drawn["thresholds"]]
@@ -118,7 +118,7 @@ def test_choices_are_counted_by_their_places(drawn, tmp_path):
         "probabilities": np.array([[0.2, 0.8, 0], [0.9, 0.1, 0], [0.1, 0.2, 0.7]]),
     }
     examples = {"labels": np.array([1, 1, 2]), "choice_weights": np.array([[1, 1, 0], [1, 1, 0], [1, 1, 1]])}
-    score = part("choose", "score")
+    score = load_part("choose", "score")
     made, truth = score.from_arrays(outputs, examples, [])
     assert made[0] == Choice(1, "", [0.2, 0.8]) and len(made[2].probabilities) == 3
     assert len(score.draw(str(tmp_path), made, truth, {})) == 1

@@ -16,7 +16,7 @@ from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.decoding.options import Decoding
 from xmodels.jobs.finetune.options import Options
-from xmodels.jobs.finetune.start import opened, reader_of
+from xmodels.jobs.finetune.start import load_checkpoint_and_tokenizer, reader_of
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.runs.fine_tuned import Source, read_task
@@ -161,7 +161,7 @@ def test_smoothing_and_pondering_go_on_as_the_network_was_pretrained(tmp_path, z
     def numbers():
         options = Options(task="translate", init_checkpoint=str(start), model_dir=str(tmp_path / "tuned"))
         reader = reader_of(options)
-        loaded, _ = opened(options, reader)
+        loaded, _ = load_checkpoint_and_tokenizer(options, reader)
         task = reader.layout.task(loaded.config)
         return task.label_smoothing, task.smoothing_over, task.ponder_weight
 
@@ -187,7 +187,7 @@ def test_unilm_goes_on_with_the_share_of_targets_that_it_was_pretrained_with(tmp
         task="translate", init_checkpoint=str(start), model_dir=str(tmp_path / "tuned"), max_seq_length=16
     )
     reader = reader_of(options)
-    loaded, _ = opened(options, reader)
+    loaded, _ = load_checkpoint_and_tokenizer(options, reader)
     assert reader.layout.identity == {"as_pretrained": {"label_smoothing": 0.0, "target_masking_rate": 0.5}}
     assert reader.layout.task(loaded.config).label_smoothing == 0.0
 

@@ -226,7 +226,7 @@ def test_all_optimizers_do_on_two_replicas_what_they_do_on_one():
             mine = tf.reshape(rows, (context.num_replicas_in_sync, -1, 5))[context.replica_id_in_sync_group]
             for optimizer, weights in groups.values():
                 summed = context.all_reduce("sum", gradients(mine, *[tf.convert_to_tensor(w) for w in weights]))
-                optimizer.apply(optimizer.awake(summed, weights), weights)
+                optimizer.apply(optimizer.zero_frozen(summed, weights), weights)
 
         run = tf.function(lambda strategy=strategy, step=step: strategy.run(step, (tf.constant(x),)))
         for _ in range(4):

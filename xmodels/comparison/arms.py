@@ -35,7 +35,7 @@ class Arm:
 
 
 def arms_of(plan: Plan) -> list[Arm]:
-    """All arms, baselines first."""
+    """Returns all arms, baselines first."""
     found = [Arm(name, name) for name in (MAJORITY, BAG) if getattr(plan.baselines, name)]
     if plan.baselines.word_vectors:
         found.append(Arm(VECTORS, VECTORS, plan.baselines.word_vectors, SKIP_GRAM, start=VECTORS))
@@ -51,7 +51,7 @@ def arms_of(plan: Plan) -> list[Arm]:
 
 
 def _pretrained_alike(plan: Plan, name: str) -> str:
-    """The first system of the plan that differs from this one in its fine-tuning at most."""
+    """Returns the first system of the plan that differs from this one in its fine-tuning at most."""
     return next(other for other in plan.systems if _pretraining(plan, other) == _pretraining(plan, name))
 
 

@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> None:
 
 
 def answers(name: str, train: list[Row], dev: list[Row], test: list[Row], vectors: str | None = None) -> dict:
-    """What a baseline names.
+    """Returns what a baseline names.
 
     Args:
         vectors: the run of --system=skip_gram whose vectors are averaged.
@@ -93,7 +93,7 @@ class WordVectors:
         self.special = set(self.tokenizer.vocabulary.special_ids)
 
     def features(self, rows: list[Row]) -> np.ndarray:
-        """(N, D) means; of pairs both means, how they differ, and their products, (N, 4 D)."""
+        """Returns (N, D) means; of pairs both means, how they differ, and their products, (N, 4 D)."""
         means = [self.means([row.texts[i] for row in rows]) for i in range(len(rows[0].texts))]
         if len(means) == 1:
             return means[0]
@@ -101,7 +101,7 @@ class WordVectors:
         return np.concatenate([a, b, np.abs(a - b), a * b], axis=1)
 
     def means(self, texts: list[str]) -> np.ndarray:
-        """(N, D): the mean vector of the known words of each text; zeros where none is known."""
+        """Returns (N, D): the mean vector of the known words of each text; zeros where none is known."""
         found = np.zeros((len(texts), self.table.shape[1]), np.float32)
         for i, pieces in enumerate(self.tokenizer.encode_batch(texts)):
             ids = [each for each in pieces.ids if each not in self.special]

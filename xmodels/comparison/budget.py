@@ -32,7 +32,7 @@ class StepCost:
     tokens: int
 
     def of(self, kind: str) -> float:
-        """In the unit of a budget."""
+        """Returns the cost in the unit of a budget."""
         costs = {
             "processor_minutes": self.processor_seconds / 60, "device_minutes": self.seconds / 60, "flops": self.flops,
             "tokens": float(self.tokens),
@@ -41,7 +41,7 @@ class StepCost:
 
 
 def measured(log: Sequence[dict], tokens: int) -> StepCost:
-    """What a step of a run costs, by its log.
+    """Returns what a step of a run costs, by its log.
 
     Lines that hold the tracing of a graph, three times the median or more, count as the median: a longer run traces no more than a
     short one. The line of the first call has no time.
@@ -64,7 +64,7 @@ def _mean(values: list[float]) -> float:
 
 
 def steps(budget: Budget, cost: StepCost, most: int | None = None) -> int:
-    """How many steps the budget pays for; at least one, at most `most`.
+    """Returns how many steps the budget pays for; at least one, at most `most`.
 
     Raises:
         DataError: nobody knows what a step costs in this unit.

@@ -14,7 +14,7 @@ from data_pipelines import layout, strict_yaml
 from data_pipelines.errors import ReportedError, UsageError
 from data_pipelines.files import file_sha256
 from data_pipelines.options.declaration import Option, nearest, options_of
-from data_pipelines.schema import Place, convert, fields
+from data_pipelines.schema import Location, convert, fields
 from xmodels import systems
 from xmodels.comparison.labelled import check_tasks, flag_of
 from xmodels.comparison.plan import BEST, NAME, Plan, System
@@ -55,7 +55,7 @@ IN_PLAN = {"pretrain": {"train_batch_size": "pretraining.train_batch_size"}}  # 
 
 
 @dataclasses.dataclass(frozen=True)
-class Lined(Place):
+class Lined(Location):
     """A place in a plan, which knows the line of each key."""
 
     lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -68,13 +68,13 @@ class Lined(Place):
         return self.error(f"{self.file}{where}: {what} {self.advice}".rstrip())
 
     def unknown(self, name: str, known: Iterable[str]) -> ReportedError:
-        """The error about a key that there is not."""
+        """Returns the error about a key that there is not."""
         place = self.at(name)
         return place.fault(f"unknown key `{place.key}`.{nearest(name, known)}")
 
 
 def read_plan(path: str, variables: Mapping[str, str]) -> tuple[Plan, Lined]:
-    """The plan of a file, whose keys, types and names are checked.
+    """Returns the plan of a file, whose keys, types and names are checked.
 
     Raises:
         DataError: names the file, the line, the key, what was found and what is expected.
@@ -91,7 +91,7 @@ def read_plan(path: str, variables: Mapping[str, str]) -> tuple[Plan, Lined]:
 
 
 def check_surroundings(plan: Plan, place: Lined) -> list[str]:
-    """What needs files and the systems: corpora, labelled tables, records that each system can read. Returns warnings.
+    """Returns what needs files and the systems: corpora, labelled tables, records that each system can read. Returns warnings.
 
     Raises:
         ReportedError: of the kind that fits.
@@ -106,7 +106,7 @@ def check_surroundings(plan: Plan, place: Lined) -> list[str]:
 
 
 def check_files(plan: Plan, place: Lined) -> list[str]:
-    """What is wrong with the corpora and tables, without a look at any system. Returns warnings."""
+    """Returns what is wrong with the corpora and tables, without a look at any system. Returns warnings."""
     for name in ("train", "heldout"):
         _check_corpus(getattr(plan.corpus, name), place.at("corpus").at(name))
     _check_apart(plan, place.at("corpus").at("heldout"))
@@ -201,7 +201,7 @@ def _check_tasks(plan: Plan, place: Lined) -> None:
 
 
 def _check_flags(plan: Plan, place: Lined) -> None:
-    """Every flag that the plan names must be one of its verb, and one that the comparison does not give itself."""
+    """Checks that every flag of the plan is one of its verb, and none that the comparison gives itself."""
     shared = set(_options("train_vocabulary")) & set(_options("create_pretraining_data"))
     for name in plan.corpus.flags:
         if name not in shared:
@@ -270,7 +270,7 @@ def _check_corpus(text: str, place: Lined) -> None:
 
 
 def _check_apart(plan: Plan, place: Lined) -> None:
-    """Whether the held-out text is another than the one that is learnt: another file, and not a copy of one."""
+    """Checks that the held-out text is not the one that is learnt: another file, and not a copy of one."""
     learnt, held_out = (_facts(text) for text in (plan.corpus.train, plan.corpus.heldout))
     for path, found in held_out.items():
         for other, facts in learnt.items():
@@ -282,7 +282,7 @@ def _check_apart(plan: Plan, place: Lined) -> None:
 
 
 def _facts(text: str) -> dict[str, tuple[str, int]]:
-    """{file: (what it is, its size)} of the patterns of a corpus."""
+    """Returns {file: (what it is, its size)} of the patterns of a corpus."""
     patterns = (re.sub(r":[0-9.]+$", "", part.strip()) for part in text.split(","))
     names = [name for pattern in patterns if not pattern.startswith("tfds:") for name in glob.glob(pattern)]
     return {name: (os.path.realpath(name), os.path.getsize(name)) for name in names if os.path.isfile(name)}
@@ -295,7 +295,7 @@ def _check_size(name: str, size: str, place: Lined) -> None:
 
 
 def _check_lengths(plan: Plan, name: str, system: System, place: Lined) -> None:
-    """Whether the network has positions for the texts of every task."""
+    """Checks that the network has positions for the texts of every task."""
     from xmodels.comparison.networks import num_positions
 
     longest = num_positions(plan, name, system)
@@ -314,7 +314,7 @@ def _check_lengths(plan: Plan, name: str, system: System, place: Lined) -> None:
 
 
 def _check_system(name: str, system: System, place: Lined) -> None:
-    """Whether the size is there, the records are of a kind that the system reads, and a task can be learnt."""
+    """Checks that the size exists, that the system reads records of this kind, and that a task can be learnt."""
     from xmodels.comparison.networks import packings
 
     called = system.system or name

@@ -64,7 +64,7 @@ def _network(plan: Plan, arm) -> networks.Estimate:
 
 
 def _seconds(plan: Plan, known: Workspace, found: Agenda, one: Stage) -> float:
-    """Processor seconds of a command, about."""
+    """Returns processor seconds of a command, about."""
     flags = known.values(one)
     if one.kind == RECORDS:
         return START + _bytes(flags["input_file"]) / 2e5

@@ -15,7 +15,7 @@ from xmodels.comparison.labelled import flag_of, rows_of
 from xmodels.comparison.plan import BEST, Plan, Task
 from xmodels.comparison.planning import DEV, Agenda, Learnt, Pretrained
 from xmodels.comparison.stages import FINETUNE, Stage
-from xmodels.comparison.statistics import Difference, correctness, holm, mean_and_spread, paired
+from xmodels.comparison.statistics import Difference, correctness, holm, mean_and_spread, paired_test
 from xmodels.comparison.workspace import Workspace
 from xmodels.models.folder import WEIGHTS
 from xmodels.runs.baselines import Baselines
@@ -134,7 +134,7 @@ def _truth(plan: Plan, task: Task) -> list[str]:
 
 
 def _score(known: Workspace, learnt: Learnt, truth: Sequence[str]) -> Score | None:
-    """None where something is missing still."""
+    """Returns the score; None while something is missing."""
     if learnt.baselines:
         found = [known.answers(one) for one in learnt.baselines]
         if not all(found):
@@ -150,7 +150,7 @@ def _score(known: Workspace, learnt: Learnt, truth: Sequence[str]) -> Score | No
 
 
 def _reference(plan: Plan, scores: dict[tuple[str, str], Score]) -> str | None:
-    """The arm to compare with: the plan's, or that with the best mean over the development files of all tasks."""
+    """Returns the arm to compare with: the plan's, or that with the best mean over the development files of all tasks."""
     whole = [arm.name for arm in arms_of(plan) if all((arm.name, task) in scores for task in plan.tasks)]
     if plan.reference != BEST:
         return plan.reference if plan.reference in whole else None
@@ -158,11 +158,11 @@ def _reference(plan: Plan, scores: dict[tuple[str, str], Score]) -> str | None:
 
 
 def _compared(scores: dict[tuple[str, str], Score], reference: str | None) -> dict[tuple[str, str], Score]:
-    """The scores with their differences to the reference, corrected for the number of comparisons on the page."""
+    """Returns the scores with their differences to the reference, corrected for the number of comparisons on the page."""
     if reference is None:
         return scores
     found = {
-        (arm, task): paired(score.right, scores[reference, task].right)
+        (arm, task): paired_test(score.right, scores[reference, task].right)
         for (arm, task), score in scores.items()
         if arm != reference
     }
@@ -204,6 +204,6 @@ def _cost(known: Workspace, each: Pretrained) -> Cost:
 
 
 def _parameters(run: str) -> int:
-    """How many weights the network and its heads have."""
+    """Returns how many weights the network and its heads have."""
     with safe_open(os.path.join(run, BACKBONE, WEIGHTS), "numpy") as file:
         return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118

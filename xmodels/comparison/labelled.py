@@ -5,19 +5,19 @@ from data_pipelines.corpora.encodings import UTF_8, assume
 from data_pipelines.corpora.tables import BadRow, Columns, Row, read_table
 from data_pipelines.errors import ReportedError
 from data_pipelines.finetuning.row_checks import check_labels, label_ids, label_names, shared_warning
-from data_pipelines.schema import Place
+from data_pipelines.schema import Location
 from xmodels.comparison.plan import Plan, Task
 
 PARTS = "train", "dev", "test"
 
 
 def flag_of(plan: Plan, task: Task, name: str, usual=None):
-    """A flag of `finetune`, as a task has it."""
+    """Returns a flag of `finetune`, as a task has it."""
     return task.flags.get(name, plan.finetuning.flags.get(name, usual))
 
 
 def rows_of(path: str, columns: dict, encoding: str | None, bad_rows: list[BadRow] | None = None) -> list[Row]:
-    """The rows of a table.
+    """Returns the rows of a table.
 
     Args:
         columns: `text_column`, `text_pair_column` and `label_column`, those that are named.
@@ -27,7 +27,7 @@ def rows_of(path: str, columns: dict, encoding: str | None, bad_rows: list[BadRo
         return read_table(path, Columns(*names), bad_rows=bad_rows)
 
 
-def check_tasks(plan: Plan, place: Place) -> list[str]:
+def check_tasks(plan: Plan, place: Location) -> list[str]:
     """Reads every table. Each row of a test is answered, so none may be left out. Returns warnings of texts that are in two of them.
 
     Raises:
@@ -49,7 +49,7 @@ def check_tasks(plan: Plan, place: Place) -> list[str]:
     return list(filter(None, warnings))
 
 
-def _read(plan: Plan, task: Task, part: str, skips: bool, place: Place) -> list[Row]:
+def _read(plan: Plan, task: Task, part: str, skips: bool, place: Location) -> list[Row]:
     path = getattr(task, part)
     if stem(path).endswith(".txt"):
         raise place.fault(f"`{place.key}`: {path}: `predict` reads .txt as a text a line. Name the table .tsv.")
@@ -63,7 +63,7 @@ def _read(plan: Plan, task: Task, part: str, skips: bool, place: Place) -> list[
         raise place.fault(f"`{place.key}`: {message}") from None
 
 
-def _check_labels(task: Task, tables: dict[str, list[Row]], place: Place) -> None:
+def _check_labels(task: Task, tables: dict[str, list[Row]], place: Location) -> None:
     labels = label_names(tables["train"])
     try:
         check_labels(task.train, labels, len(tables["train"]), task.columns().get("label_column"))

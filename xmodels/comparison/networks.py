@@ -27,13 +27,13 @@ class Estimate:
 
 
 def _vocabulary(size: int) -> Vocabulary:
-    """A vocabulary of as many entries, which no text is read with."""
+    """Returns a vocabulary of as many entries, which no text is read with."""
     special = dict.fromkeys((*SPECIAL_TOKENS, *ROLES))
     return Vocabulary([*special, *(f"piece{i}" for i in range(size - len(special)))], "the plan")
 
 
 def usual_jobs() -> int:
-    """How many commands run side by side: one on a GPU, whose memory TensorFlow takes whole."""
+    """Returns how many commands run side by side: one on a GPU, whose memory TensorFlow takes whole."""
     import tensorflow as tf
 
     return 1 if tf.config.list_physical_devices("GPU") else 2
@@ -41,7 +41,7 @@ def usual_jobs() -> int:
 
 @functools.cache
 def packings(name: str, size: str, own: str | None = None) -> tuple[str, ...]:
-    """The values of `create_pretraining_data --packing` whose records a system reads, the usual one first.
+    """Returns the values of `create_pretraining_data --packing` whose records a system reads, the usual one first.
 
     Args:
         own: `pretrain --set`.
@@ -54,12 +54,12 @@ def packings(name: str, size: str, own: str | None = None) -> tuple[str, ...]:
 
 
 def needs_words(name: str) -> bool:
-    """Whether a system hides whole words, which the records must mark."""
+    """Returns whether a system hides whole words, which the records must mark."""
     return systems.load(name).NEEDS_WORDS
 
 
 def _configuration(name: str, size: str, vocabulary_size: int, own: str | None):
-    """That of a network, with what `pretrain --set` names of it."""
+    """Returns that of a network, with what `pretrain --set` names of it."""
     config = systems.configuration(systems.load(name), _vocabulary(vocabulary_size), size)
     known = config.settings()
     return settings.apply_to_network(
@@ -68,17 +68,17 @@ def _configuration(name: str, size: str, vocabulary_size: int, own: str | None):
 
 
 def num_positions(plan: Plan, name: str, system: System) -> int | None:
-    """The most tokens that the network of a system of a plan reads; None where there is no limit."""
+    """Returns the most tokens that the network of a system of a plan reads; None where there is no limit."""
     return _configuration(system.system or name, system.size, *_sizes(plan, system)).longest
 
 
 def _sizes(plan: Plan, system: System) -> tuple[int, str | None]:
-    """The size of its vocabulary, and `pretrain --set`."""
+    """Returns the size of its vocabulary, and `pretrain --set`."""
     return (system.vocabulary or plan.vocabulary).size, {**plan.pretraining.flags, **system.flags}.get("set")
 
 
 def estimate(name: str, size: str, vocabulary_size: int, length: int, own: str | None = None) -> Estimate:
-    """By the usual count of matrix products: 2 (4 D² + 2 D F) + 4 L D a layer, and the head at the tokens that are asked for.
+    """Returns FLOPs by the usual count: 2 (4 D² + 2 D F) + 4 L D a layer, and the head at the tokens that are asked for.
 
     Args:
         own: `pretrain --set`; what it names of the network counts.
@@ -95,6 +95,6 @@ def estimate(name: str, size: str, vocabulary_size: int, length: int, own: str |
 
 
 def estimate_of(plan: Plan, name: str, system: System) -> Estimate:
-    """That of a system of a plan, which is called `name`."""
+    """Returns that of a system of a plan, which is called `name`."""
     size, own = _sizes(plan, system)
     return estimate(name, system.size, size, plan.pretraining.max_seq_length, own)

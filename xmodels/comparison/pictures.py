@@ -14,7 +14,8 @@ LINE_NAMES = {"majority": "always the most frequent label", "bag_of_words": "bag
 
 
 def scores(plan: Plan, findings: Findings) -> str:
-    """HTML of a panel for each task: a row for each arm, its seeds as small points, the mean with its standard deviation."""
+    """Returns HTML of a panel for each task: a row for each arm, its seeds as small points, the mean with its standard
+    deviation."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -74,7 +75,7 @@ def _panel(axis, task: str, arms: list[str], findings: Findings) -> None:
 
 
 def objectives(plan: Plan, findings: Findings) -> str:
-    """HTML of a chart for each system: its own measure on held-out text against what it cost."""
+    """Returns HTML of a chart for each system: its own measure on held-out text against what it cost."""
     charts = [_chart(plan, findings, name, found) for name, found in findings.objectives.items() if found.curve]
     return grid(charts) if charts else ""
 
@@ -96,5 +97,5 @@ def _chart(plan: Plan, findings: Findings, name: str, found: Objective) -> Chart
 
 
 def legend(text: str) -> str:
-    """A line below a table."""
+    """Returns a line below a table."""
     return f"<p class=legend>{html.escape(text)}</p>"

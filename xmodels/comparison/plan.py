@@ -4,18 +4,18 @@ import dataclasses
 from typing import Annotated, Any
 
 from data_pipelines.options.input import LANGUAGES
-from data_pipelines.schema import Narrower, Positive, one_of
+from data_pipelines.schema import Constraint, Positive, one_of
 from data_pipelines.text.tokenizer_settings import TOKENIZERS
 from xmodels.tasks.base import find
 
-Amount = Annotated[float, Narrower(lambda value: 0 < value < 1e30, "a number above 0")]
+Amount = Annotated[float, Constraint(lambda value: 0 < value < 1e30, "a number above 0")]
 Candidates = Annotated[
     dict[str, list[float]],
-    Narrower(lambda value: all(value.values()), "lists of numbers to choose from, none of them empty"),
+    Constraint(lambda value: all(value.values()), "lists of numbers to choose from, none of them empty"),
 ]
 Seeds = Annotated[
     list[int],
-    Narrower(
+    Constraint(
         lambda value: bool(value) and len(set(value)) == len(value) and min(value) >= 0 and max(value) < 2**31,
         "a list of different whole numbers from 0 to 2147483647, at least one",
     ),
@@ -79,7 +79,7 @@ class Pretraining:
     seeds: Seeds = dataclasses.field(default_factory=lambda: [1])
     evaluations: Positive = 6
     eval_steps: Positive = 30
-    probe_steps: Annotated[int, Narrower(lambda value: value >= 20, "a whole number from 20")] = 60
+    probe_steps: Annotated[int, Constraint(lambda value: value >= 20, "a whole number from 20")] = 60
     flags: dict[str, Any] = dataclasses.field(default_factory=dict)
     tune: Candidates = dataclasses.field(default_factory=dict)
 
@@ -143,7 +143,7 @@ class Task:
     flags: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def columns(self) -> dict[str, str]:
-        """The flags that name columns."""
+        """Returns the flags that name columns."""
         named = {name: getattr(self, name) for name in ("text_column", "text_pair_column", "label_column")}
         return {name: str(value) for name, value in named.items() if value is not None}
 

@@ -52,7 +52,7 @@ class Pretrained:
         return list(dict.fromkeys([*(one for _, one in self.candidates), *self.runs]))
 
     def start(self, place: int) -> Stage:
-        """Where the fine-tuning of a seed begins: pretrainings are taken in turn."""
+        """Returns where the fine-tuning of a seed begins: pretrainings are taken in turn."""
         return self.runs[place % len(self.runs)]
 
 
@@ -86,7 +86,7 @@ class Agenda:
 
 
 def agenda(plan: Plan, known: Workspace, only: Sequence[str] = ()) -> Agenda:
-    """What the plan asks for.
+    """Returns what the plan asks for.
 
     Args:
         only: arms; none means all.
@@ -282,7 +282,7 @@ class _Planning:
         return stage(stages.BASELINE, " ".join([arm.name, name, *which]), "", flags, arm.name)
 
     def _choose(self, candidates: list[list[Stage]], score: Callable[[Stage], float], what: str) -> int | None:
-        """The place of the best candidate, by the mean over its runs, when all are done or have failed."""
+        """Returns the place of the best candidate, by the mean over its runs, when all are done or have failed."""
         if len(candidates) == 1:
             return 0
         if self._is_open(candidates):
@@ -294,7 +294,7 @@ class _Planning:
         return max(whole, key=lambda i: statistics.mean(map(score, candidates[i])), default=None)
 
     def _is_open(self, candidates: list[list[Stage]]) -> bool:
-        """Whether there is a choice that cannot be made yet."""
+        """Returns whether there is a choice that cannot be made yet."""
         return len(candidates) > 1 and not all(self.known.decided(run) for runs in candidates for run in runs)
 
     def _add(self, one: Stage) -> Stage:
@@ -303,10 +303,10 @@ class _Planning:
 
 
 def combinations(tune: Mapping[str, Sequence[float]]) -> list[dict]:
-    """All ways to take one value of each list; one without a number where there is no list."""
+    """Returns all ways to take one value of each list; one without a number where there is no list."""
     return [dict(zip(tune, values, strict=True)) for values in itertools.product(*tune.values())]
 
 
 def named(candidate: Mapping) -> list[str]:
-    """`learning_rate=0.001` for each number."""
+    """Returns `learning_rate=0.001` for each number."""
     return [f"{name}={as_text(value)}" for name, value in candidate.items()]

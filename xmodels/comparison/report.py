@@ -67,7 +67,7 @@ def _opening(plan: Plan, findings: Findings, agenda: Agenda) -> str:
 
 
 def _finetunings(plan: Plan) -> str:
-    """How the tasks were learnt."""
+    """Returns how the tasks were learnt."""
     own = [name for name, system in plan.systems.items() if system.finetune]
     same = (
         f"All systems are fine-tuned alike, except for the settings of {', '.join(own)}"
@@ -100,7 +100,7 @@ def percent(value: float | None, signed: bool = False) -> str:
 
 
 def with_spread(score: Score | None) -> str:
-    """`71.2 ± 0.8`."""
+    """Returns `71.2 ± 0.8`."""
     if score is None:
         return "–"
     mean, spread = score.summary
@@ -144,7 +144,7 @@ def _task(task: str, findings: Findings) -> str:
 
 
 def in_words(task: str, findings: Findings) -> str:
-    """What the test says."""
+    """Returns what the test says."""
     if findings.reference is None:
         return "No arm can be compared with the reference yet."
     compared = {a: s.difference for (a, t), s in findings.scores.items() if t == task and s.difference is not None}
@@ -203,7 +203,7 @@ def _objectives(plan: Plan, findings: Findings) -> str:
 
 
 def _several(values: Sequence[float], form: str) -> str:
-    """Mean and standard deviation; nothing where there is no value."""
+    """Returns mean and standard deviation; nothing where there is no value."""
     if not values:
         return ""
     mean, spread = mean_and_spread(values)
@@ -256,7 +256,7 @@ def _failures(known: Workspace, findings: Findings) -> str:
 
 
 def _warnings(known: Workspace, agenda: Agenda) -> str:
-    """What the commands warned of, and which of them."""
+    """Returns what the commands warned of, and which of them."""
     found: dict[str, list[str]] = {}
     for one in agenda.stages:
         for warning in [] if one.uncertain else warnings_in(known.log(one)):
@@ -288,7 +288,7 @@ def _environment(known: Workspace, agenda: Agenda, jobs: int) -> str:
 
 
 def as_json(findings: Findings) -> dict:
-    """The numbers of the page."""
+    """Returns the numbers of the page."""
     scores: dict[str, dict] = {}
     for (arm, task), score in findings.scores.items():
         scores.setdefault(task, {})[arm] = {

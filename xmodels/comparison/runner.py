@@ -123,7 +123,7 @@ class Runner:
         print_status(f"[{done + 1}/{known}] {one.name}\n    $ xmodels {shlex.join(command)}")
 
     def _wait(self) -> None:
-        """Until one command has ended."""
+        """Waits until one command has ended."""
         ended = self.commands.wait()
         process = next(each for each in self.running if each.command is ended)
         self.running.remove(process)
@@ -161,13 +161,13 @@ def _summary(workspace: Workspace, one: Stage) -> str:
 
 
 def environment(jobs: int) -> dict[str, str]:
-    """Of a command: its share of the cores, so that commands side by side do not fight for them."""
+    """Returns that of a command: its share of the cores, so that commands side by side do not fight for them."""
     cores = max(1, len(os.sched_getaffinity(0)) // jobs) if hasattr(os, "sched_getaffinity") else 1
     return {**os.environ, **{name: os.environ.get(name, str(cores)) for name in THREADS}}
 
 
 def last_line(path: str) -> str:
-    """What a log says last; nothing where it was deleted."""
+    """Returns what a log says last; nothing where it was deleted."""
     if not os.path.isfile(path):
         return ""
     with open(path, encoding="utf-8", errors="replace") as file:
@@ -176,7 +176,7 @@ def last_line(path: str) -> str:
 
 
 def warnings_in(path: str) -> list[str]:
-    """The warnings of a log, each once; none where it was deleted."""
+    """Returns the warnings of a log, each once; none where it was deleted."""
     if not os.path.isfile(path):
         return []
     with open(path, encoding="utf-8", errors="replace") as file:
@@ -185,5 +185,5 @@ def warnings_in(path: str) -> list[str]:
 
 
 def in_kinds(kinds: Sequence[str]) -> Callable[[Stage], bool]:
-    """Whether a stage is of one of the kinds; none means all."""
+    """Returns whether a stage is of one of the kinds; none means all."""
     return lambda one: not kinds or one.kind in kinds

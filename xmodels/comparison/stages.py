@@ -62,7 +62,7 @@ class Stage:
 
 
 def stage(kind: str, name: str, verb: str, flags: dict, arm: str = "", tentative: bool = False) -> Stage:
-    """A stage with the flags as the command line has them; flags that are None are left out."""
+    """Returns a stage with the flags as the command line has them; flags that are None are left out."""
     found = ((n, _value(n, v)) for n, v in flags.items() if v is not None)
     return Stage(kind, name, verb, tuple(found), arm, tentative)
 
@@ -74,12 +74,12 @@ def _value(name: str, value: object) -> "str | Input | Stage":
 
 
 def as_text(value: object) -> str:
-    """A value of a flag."""
+    """Returns a value of a flag."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def closure(stages: list[Stage]) -> list[Stage]:
-    """The stages and all that they need, each once, what is needed first."""
+    """Returns the stages and all that they need, each once, what is needed first."""
     found: dict[Stage, None] = {}
 
     def visit(one: Stage) -> None:
@@ -106,7 +106,8 @@ class Naming:
         self.folder, self.contents, self.own, self._known = folder, contents, list(own), {}
 
     def fingerprint(self, one: Stage) -> str:
-        """Of the command, the contents of its inputs, and the fingerprints of what it needs; not of where these lie."""
+        """Returns that of the command, the contents of its inputs, and the fingerprints of what it needs; not of where these
+        lie."""
         if one not in self._known:
             flags = [(name, self._description(value)) for name, value in one.flags]
             text = json.dumps([one.kind, one.verb, sorted(flags)])
@@ -119,22 +120,22 @@ class Naming:
         return f"contents {self.contents(value.path)}" if isinstance(value, Input) else value
 
     def name(self, one: Stage) -> str:
-        """Of its mark and its log: what it is, and the beginning of its fingerprint."""
+        """Returns that of its mark and its log: what it is, and the beginning of its fingerprint."""
         plain = re.sub(r"[^\w.=-]+", "-", one.name).strip("-")
         return f"{plain}-{'…' if one.uncertain else self.fingerprint(one)[:SHORT]}"
 
     def output(self, one: Stage) -> str:
-        """The path that it writes."""
+        """Returns the path that it writes."""
         return os.path.join(self.folder, one.kind, self.name(one) + ENDINGS.get(one.kind, ""))
 
     def command(self, one: Stage) -> list[str]:
-        """The verb and its flags, as a user types them behind `xmodels`."""
+        """Returns the verb and its flags, as a user types them behind `xmodels`."""
         if one.kind == BASELINE:
             return [*self.own, f"--only={one.arm}", f"--steps={BASELINE}"]
         return [one.verb, *self._flags(one), f"--{OUTPUT[one.kind]}={self.output(one)}"]
 
     def values(self, one: Stage) -> dict[str, str]:
-        """The flags by name, with paths."""
+        """Returns the flags by name, with paths."""
         return {name: self._path(value) for name, value in one.flags}
 
     def _flags(self, one: Stage) -> Iterator[str]:

@@ -32,7 +32,7 @@ class Difference:
 
 
 def correctness(answers: Sequence[Sequence[str]], truth: Sequence[str]) -> np.ndarray:
-    """(S, N) float: 1 where a seed names the true label of an example.
+    """Returns (S, N) float: 1 where a seed names the true label of an example.
 
     Raises:
         ValueError: a seed has answered another number of examples.
@@ -44,11 +44,11 @@ def correctness(answers: Sequence[Sequence[str]], truth: Sequence[str]) -> np.nd
 
 
 def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
-    """Mean and sample standard deviation; None of one value."""
+    """Returns mean and sample standard deviation; None of one value."""
     return statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None
 
 
-def paired(arm: np.ndarray, reference: np.ndarray) -> Difference:
+def paired_test(arm: np.ndarray, reference: np.ndarray) -> Difference:
     """Compares two arms on the same examples. Each example counts with the mean of its correctness over the seeds of an arm.
 
     The test asks: were the two arms alike, how often would exchanging their correctness at random, example by example, give a mean
@@ -79,7 +79,8 @@ def paired(arm: np.ndarray, reference: np.ndarray) -> Difference:
 
 
 def holm(differences: Mapping[object, Difference]) -> dict[object, Difference]:
-    """The same with p-values corrected by Holm (1979): the smallest times their number, the next times one less, and never falling."""
+    """Returns the same with p-values corrected by Holm (1979): the smallest times their number, the next times one less, and
+    never falling."""
     ordered = sorted(differences, key=lambda key: differences[key].p)
     found, largest = {}, 0.0
     for i, key in enumerate(ordered):

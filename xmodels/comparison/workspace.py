@@ -33,23 +33,23 @@ class Workspace(Naming):
         self._sums: dict[str, str] = {}
 
     def state(self, one: Stage) -> str:
-        """done, failed (in this call) or open."""
+        """Returns done, failed (in this call) or open."""
         if self.mark(one) is not None:
             return DONE
         return FAILED if self.fingerprint(one) in self.broken else "open"
 
     def decided(self, one: Stage) -> bool:
-        """Whether there is nothing more to wait for: it is done, or it failed, or what it needs failed."""
+        """Returns whether there is nothing more to wait for: it is done, or it failed, or what it needs failed."""
         return self.state(one) != "open" or any(self.decided(n) and self.state(n) != DONE for n in one.needs)
 
     def mark(self, one: Stage) -> dict | None:
-        """What stands in its mark; None where the stage is not done, or what it wrote is gone."""
+        """Returns what stands in its mark; None where the stage is not done, or what it wrote is gone."""
         found = None if one.uncertain else _read(self._mark(DONE, one))
         whole = found and found.get("fingerprint") == self.fingerprint(one) and os.path.exists(self.output(one))
         return found if whole else None
 
     def failure(self, one: Stage) -> dict | None:
-        """What stands in the mark of a failure, of this call or an earlier one."""
+        """Returns what stands in the mark of a failure, of this call or an earlier one."""
         return None if one.uncertain or self.mark(one) else _read(self._mark(FAILED, one))
 
     def log(self, one: Stage) -> str:
@@ -89,29 +89,29 @@ class Workspace(Naming):
             os.remove(self._mark(FAILED, one))
 
     def results(self, one: Stage) -> dict[str, float] | None:
-        """What a run scored; None where it is not done."""
+        """Returns what a run scored; None where it is not done."""
         if self.mark(one) is None:
             return None
         found = _read(os.path.join(self.output(one), "results.json"))
         return found and found["results"]
 
     def answers(self, one: Stage) -> dict | None:
-        """What a baseline answered and scored; None where it is not done."""
+        """Returns what a baseline answered and scored; None where it is not done."""
         return _read(self.output(one)) if self.mark(one) else None
 
     def labels(self, one: Stage) -> list[str] | None:
-        """The labels that a network named; None where it is not done."""
+        """Returns the labels that a network named; None where it is not done."""
         if self.mark(one) is None:
             return None
         with open(self.output(one), encoding="utf-8") as file:
             return [json.loads(line)["label"] for line in file]
 
     def entries(self, one: Stage) -> list[dict]:
-        """The log of a run."""
+        """Returns the log of a run."""
         return read_log(os.path.join(self.output(one), "log.jsonl"))
 
     def cost(self, probe: Stage, tokens: int) -> StepCost | None:
-        """What a step costs, by a probe; None where it is not done.
+        """Returns what a step costs, by a probe; None where it is not done.
 
         Raises:
             DataError: its log holds too little.
@@ -127,7 +127,7 @@ class Workspace(Naming):
         return os.path.join(self.folder, kind, f"{one.kind}-{self.name(one)}.json")
 
     def _contents(self, text: str) -> str:
-        """The SHA-256 of all files that a flag names. Files of the same size and time are not read again."""
+        """Returns the SHA-256 of all files that a flag names. Files of the same size and time are not read again."""
         if text in self._sums:
             return self._sums[text]
         path, digest = os.path.join(self.folder, INPUTS), hashlib.sha256()
@@ -157,7 +157,7 @@ class Assumed(Workspace):
 
 
 def _files(pattern: str) -> list[str]:
-    """The files of a pattern, a folder or a checkpoint, also after a prefix such as hf: or TASK:; else the text itself."""
+    """Returns the files of a pattern, a folder or a checkpoint, also after a prefix such as hf: or TASK:; else the text itself."""
     if pattern.startswith("tfds:"):
         return [pattern]
     prefix, path = re.match(r"(\w+:)?(.*)", pattern).groups()

@@ -10,7 +10,7 @@ from xmodels.models.config import TokenConfig
 
 
 def config_from(form: Format, stored: Mapping[str, Any], config_class: type[TokenConfig], source: str) -> TokenConfig:
-    """Our configuration from the contents of their config.json.
+    """Returns our configuration from the contents of their config.json.
 
     Raises:
         CheckpointError: a value that our network cannot express, a missing key, or a number out of bounds.
@@ -41,7 +41,7 @@ def _activation_from(form: Format, stored: Mapping[str, Any], source: str) -> di
 
 
 def config_to(form: Format, config: TokenConfig, target: str, source: Format | None = None) -> dict[str, Any]:
-    """Their config.json from our configuration; the inverse of `config_from`.
+    """Returns their config.json from our configuration; the inverse of `config_from`.
 
     Args:
         source: in which the checkpoint was read, and whose names messages use; None for ours.

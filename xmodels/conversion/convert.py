@@ -132,7 +132,7 @@ def _check_vocabulary(loaded: Checkpoint) -> None:
 
 
 def heads_without_place(loaded: Checkpoint, target: str) -> set[str]:
-    """The labels of the heads of a checkpoint that the format of a target does not have."""
+    """Returns the labels of the heads of a checkpoint that the format of a target does not have."""
     if not formats.has_table(loaded.model):
         return set()
     labels, table = (
@@ -164,8 +164,8 @@ def fields_without_place(loaded: Checkpoint, target: str) -> list[str]:
 
 
 def lost_ids(loaded: Checkpoint, target: str) -> str:
-    """The ids of special tokens that a target cannot name, as they stand in the source; those of the vocabulary's roles are
-    known without."""
+    """Returns the ids of special tokens that a target cannot name, as they stand in the source; those of the vocabulary's roles
+    are known without."""
     if names.split(target)[0] == "hf" or loaded.tokenizer is None:
         return ""
     roles = loaded.tokenizer.open().vocabulary.roles
@@ -194,7 +194,7 @@ def verify(source: str, target: str, allow_pickle: bool = False) -> dict[str, fl
 
 
 def outputs(loaded: Checkpoint) -> dict[str, np.ndarray]:
-    """The outputs of the network and its heads for a fixed batch that has padding and two segments."""
+    """Returns the outputs of the network and its heads for a fixed batch that has padding and two segments."""
     backbone = folder.model_class(loaded.model)(loaded.config).initialize()
     folder.assign("backbone", backbone, loaded.values, loaded.model)
     batch = example_batch(loaded.config)
@@ -213,7 +213,7 @@ def outputs(loaded: Checkpoint) -> dict[str, np.ndarray]:
 
 
 def _logits(head: formats.Head, found, batch, backbone, loaded: Checkpoint):
-    """What a head says of the outputs of the network, with its weights of the checkpoint."""
+    """Returns what a head says of the outputs of the network, with its weights of the checkpoint."""
     num_classes = tensors.num_classes(loaded.values, formats.table_of(loaded.model))
     objective = head.make(loaded.config, num_classes)
     logits = head.logits(objective, found, batch, backbone)  # creates the weights
@@ -224,7 +224,7 @@ def _logits(head: formats.Head, found, batch, backbone, loaded: Checkpoint):
 
 
 def example_batch(config) -> dict[str, np.ndarray]:
-    """Two rows, of which the second ends in padding; targets are other texts, without."""
+    """Returns two rows, of which the second ends in padding; targets are other texts, without."""
     length = config.cut(16)
     positions = np.arange(length)
     token_ids = np.random.default_rng(0).integers(config.vocabulary_size, size=(2, length))
@@ -239,7 +239,7 @@ def example_batch(config) -> dict[str, np.ndarray]:
 
 
 def _other_features(backbone, padding_mask: np.ndarray) -> dict[str, np.ndarray]:
-    """What a network reads of each token beside its id, such as characters: small numbers (B, L, K), 0 on padding."""
+    """Returns what a network reads of each token beside its id, such as characters: small numbers (B, L, K), 0 on padding."""
     rng, found = np.random.default_rng(1), {}
     for name, feature in backbone.reads.items():
         if len(feature.shape) == 2 and feature.shape[1]:
@@ -249,7 +249,7 @@ def _other_features(backbone, padding_mask: np.ndarray) -> dict[str, np.ndarray]
 
 
 def model_of(name: str) -> str:
-    """The network of a checkpoint of another format, told from its configuration."""
+    """Returns the network of a checkpoint of another format, told from its configuration."""
     kind, path = names.split(name)
     if kind == "hf":
         stored = folder.read_json(os.path.join(path, folder.CONFIG))
@@ -316,7 +316,7 @@ def _read_ours(path: str) -> Checkpoint:
 
 
 def _described(path: str) -> dict[str, Any]:
-    """What a model folder says of itself beside its network, and the run that it lies in of its task."""
+    """Returns what a model folder says of itself beside its network, and the run that it lies in of its task."""
     task = os.path.join(os.path.dirname(os.path.abspath(path)), TASK)
     is_of_run = os.path.basename(os.path.abspath(path)) == RUN_MODEL and os.path.isfile(task)
     settings = folder.read_json(task).get("settings") if is_of_run else None
@@ -325,7 +325,7 @@ def _described(path: str) -> dict[str, Any]:
 
 
 def _head_of(name: str) -> str | None:
-    """The label of the task or objective of ours to which a weight belongs; None for other weights."""
+    """Returns the label of the task or objective of ours to which a weight belongs; None for other weights."""
     prefix, _, rest = name.partition(".")
     label = rest.partition(".")[0]
     known = label.startswith(JOINT_HEAD) or task_class(label) is not None or is_objective(label)
@@ -342,7 +342,7 @@ def _write_ours(path: str, loaded: Checkpoint) -> None:
 
 @contextlib.contextmanager
 def _new_folder(path: str):
-    """A folder that becomes `path` when the body is done, and vanishes if it fails."""
+    """Yields a folder that becomes `path` when the body is done, and vanishes if it fails."""
     path = os.path.abspath(path)
     if os.path.lexists(path):
         raise UsageError(f"--to={path}: exists already; a checkpoint is written into a new folder only. Name another.")

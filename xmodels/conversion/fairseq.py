@@ -76,7 +76,7 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
 
 
 def loaded_from(found: Mapping[str, np.ndarray], arguments: Mapping, folder: str, file: str) -> Checkpoint:
-    """A checkpoint from fairseq's tensors and the arguments of its training.
+    """Returns a checkpoint from fairseq's tensors and the arguments of its training.
 
     Raises:
         CheckpointError: as `read`.
@@ -109,7 +109,8 @@ def _config(config_class, arguments: Mapping, found: Mapping[str, np.ndarray], f
 
 
 def _renamed(found: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[str]]:
-    """The tensors by Hugging Face's names, and the names of those that stay away: heads of tasks, and what counts versions."""
+    """Returns the tensors by Hugging Face's names, and the names of those that stay away: heads of tasks, and what counts
+    versions."""
     renamed, left = {}, []
     for name, tensor in found.items():
         short = PREFIX.sub("", name, count=1)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from data_pipelines.errors import CheckpointError
-from data_pipelines.schema import Place, convert
+from data_pipelines.schema import Location, convert
 from data_pipelines.text import recognized_tokens
 from data_pipelines.text.byte_pairs import END_OF_WORD, numbered
 from data_pipelines.text.vocabulary import CONTINUATION
@@ -32,7 +32,7 @@ def vocabulary_of(folder: str) -> tuple[dict[str, int], list[tuple[str, str]]]:
         CheckpointError: the file is damaged, or holds a model of another kind.
     """
     path, whole, model = _model(folder)
-    place = Place(path, error=CheckpointError, verdict="")
+    place = Location(path, error=CheckpointError, verdict="")
     added = convert(whole.get("added_tokens") or [], list[dict], place.at("added_tokens"))
     ids = model.get("vocab")
     ids = (ids if isinstance(ids, dict) else {}) | {str(token.get("content")): token.get("id") for token in added}
@@ -82,10 +82,10 @@ def added_tokens(folder: str, stored: dict) -> dict[str, tuple[int, dict]]:
     found: dict[str, tuple[int, dict]] = {}
     path, old = os.path.join(folder, FAST), os.path.join(folder, ADDED)
     if os.path.isfile(path):
-        place = Place(path, "added_tokens", CheckpointError, verdict="")
+        place = Location(path, "added_tokens", CheckpointError, verdict="")
         listed = convert(read_json(path).get("added_tokens") or [], list[dict], place)
     else:
-        place = Place(
+        place = Location(
             os.path.join(folder, "tokenizer_config.json"), "added_tokens_decoder", CheckpointError, verdict=""
         )
         decoder = convert(stored.get("added_tokens_decoder") or {}, dict[str, dict], place)
@@ -129,10 +129,10 @@ def steps_of(part: dict | None) -> Iterator[dict]:
 
 
 def _model(folder: str) -> tuple[str, dict, dict]:
-    """The path of the file, what it holds, and its model."""
+    """Returns the path of the file, what it holds, and its model."""
     path = os.path.join(folder, FAST)
     whole = read_json(path)
-    model = convert(whole.get("model"), dict | None, Place(path, "model", CheckpointError, verdict="")) or {}
+    model = convert(whole.get("model"), dict | None, Location(path, "model", CheckpointError, verdict="")) or {}
     if model.get("type") not in ("WordPiece", "BPE"):
         raise CheckpointError(
             f"{path}: a model of type {model.get('type')!r}, of which only word pieces and BPE can be taken. For SentencePiece put "
@@ -142,7 +142,9 @@ def _model(folder: str) -> tuple[str, dict, dict]:
 
 
 def _normalizer(path: str, whole: dict) -> dict:
-    return convert(whole.get("normalizer"), dict | None, Place(path, "normalizer", CheckpointError, verdict="")) or {}
+    return (
+        convert(whole.get("normalizer"), dict | None, Location(path, "normalizer", CheckpointError, verdict="")) or {}
+    )
 
 
 def _word_pieces(path: str, whole: dict, model: dict, stored: dict) -> dict:
@@ -162,9 +164,9 @@ def _word_pieces(path: str, whole: dict, model: dict, stored: dict) -> dict:
 
 
 def _byte_pairs(path: str, whole: dict, model: dict, stored: dict) -> dict:
-    """Which BPE it is, by the marks that its pieces carry."""
+    """Returns which BPE it is, by the marks that its pieces carry."""
     normalizer = _normalizer(path, whole)
-    place = Place(path, "pre_tokenizer", CheckpointError, verdict="")
+    place = Location(path, "pre_tokenizer", CheckpointError, verdict="")
     steps = convert(whole.get("pre_tokenizer"), dict | None, place) or {}
     parts = convert(steps.get("pretokenizers", []), list[dict], place.at("pretokenizers"))
     bytewise = [step for step in (steps, *parts) if step.get("type") == "ByteLevel"]

@@ -93,7 +93,7 @@ class HuggingFace(Format):
     doubts: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda stored: ()
 
     def is_buffer(self, name: str) -> bool:
-        """Whether a name of theirs holds no weights."""
+        """Returns whether a name of theirs holds no weights."""
         return any(re.fullmatch(pattern, name) for pattern in self.buffers)
 
 
@@ -212,12 +212,12 @@ class Table:
         return {**self.optional, **heads}
 
     def is_task(self, label: str) -> bool:
-        """Whether a head has classes, which a pretrained checkpoint is not expected to have."""
+        """Returns whether a head has classes, which a pretrained checkpoint is not expected to have."""
         return any("C" in axes for name, axes in self.axes.items() if name.startswith(f"objective.{label}."))
 
 
 def models_with_tables() -> list[str]:
-    """The networks for which there is a table. The folder is the registry."""
+    """Returns the networks for which there is a table. The folder is the registry."""
     return sorted(module.name for module in pkgutil.iter_modules(tables.__path__))
 
 
@@ -226,7 +226,7 @@ def has_table(model: str) -> bool:
 
 
 def table_of(model: str) -> Table:
-    """The `TABLE` of `xmodels/conversion/tables/<model>.py`."""
+    """Returns the `TABLE` of `xmodels/conversion/tables/<model>.py`."""
     if not has_table(model):
         known = ", ".join(models_with_tables())
         raise CheckpointError(f"No table says how to convert the model {model!r}. Known: {known}.")
@@ -234,7 +234,7 @@ def table_of(model: str) -> Table:
 
 
 def table_for(stored: Mapping[str, Any]) -> tuple[Table, str]:
-    """The table of the network that a config.json of Hugging Face describes, and our name of it."""
+    """Returns the table of the network that a config.json of Hugging Face describes, and our name of it."""
     model_type = str(stored["model_type"]) if stored.get("model_type") else None
     forms = {model: table_of(model).hugging_face for model in models_with_tables()}
     claimed = [model for model, form in forms.items() if form.claims and form.claims(stored)]
@@ -247,25 +247,25 @@ def table_for(stored: Mapping[str, Any]) -> tuple[Table, str]:
 
 
 def tensorflow1_forms() -> dict[str, TensorFlow1]:
-    """The networks of which there are TensorFlow 1 checkpoints, and their names there."""
+    """Returns the networks of which there are TensorFlow 1 checkpoints, and their names there."""
     forms = {model: table_of(model).tensorflow1 for model in models_with_tables()}
     return {model: form for model, form in forms.items() if form}
 
 
 def keras_hub_forms() -> dict[str, KerasHub]:
-    """The networks of which there are presets of KerasHub, and their names there."""
+    """Returns the networks of which there are presets of KerasHub, and their names there."""
     forms = {model: table_of(model).keras_hub for model in models_with_tables()}
     return {model: form for model, form in forms.items() if form}
 
 
 def paddle_model() -> str:
-    """The network of which there are folders of PaddlePaddle; their configuration does not tell it."""
+    """Returns the network of which there are folders of PaddlePaddle; their configuration does not tell it."""
     return next(model for model in models_with_tables() if table_of(model).paddle)
 
 
 def head_classes(family: str) -> tuple[tuple[str, frozenset[str]], ...]:
-    """The classes of `transformers` whose heads have the names of a classifier's. One that is found is the class, whatever else
-    a checkpoint holds, as nothing but the class tells them apart."""
+    """Returns the classes of `transformers` whose heads have the names of a classifier's. One that is found is the class,
+    whatever else a checkpoint holds, as nothing but the class tells them apart."""
     return (
         (f"{family}ForTokenClassification", frozenset({"tag"})),
         (f"{family}ForMultipleChoice", frozenset({"choose"})),
@@ -274,6 +274,6 @@ def head_classes(family: str) -> tuple[tuple[str, frozenset[str]], ...]:
     )
 
 
-def numbered(ours: str, theirs: str, rows: Variables) -> dict[str, tuple[str, str]]:
-    """The rows of a part that is there several times: puts both prefixes, with their placeholders, before the names."""
+def numbered_blocks(ours: str, theirs: str, rows: Variables) -> dict[str, tuple[str, str]]:
+    """Returns the rows of a part that is there several times: puts both prefixes, with their placeholders, before the names."""
     return {ours + name: (theirs + their_name, axes) for name, (their_name, axes) in rows.items()}

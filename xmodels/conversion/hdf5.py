@@ -73,5 +73,5 @@ def _check_arrays(arrays: Mapping[str, h5py.Dataset], size: int) -> None:
 
 
 def _is_plain(dtype: np.dtype) -> bool:
-    """Whether an array is of numbers; bfloat16 is two bytes without a name."""
+    """Returns whether an array is of numbers; bfloat16 is two bytes without a name."""
     return dtype.kind in "fiub" or (dtype.kind == "V" and dtype.names is None and dtype.itemsize == 2)

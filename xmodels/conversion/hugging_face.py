@@ -68,7 +68,7 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
 
 
 def _special_ids(stored: dict, vocabulary_size: int, source: str) -> tuple[dict[str, int], list[str]]:
-    """The ids of special tokens that a config.json names, and warnings about those that no token has."""
+    """Returns the ids of special tokens that a config.json names, and warnings about those that no token has."""
     named = {key: stored[key] for key in SPECIAL_IDS if stored.get(key) is not None}
     known = {key: value for key, value in named.items() if type(value) is int and 0 <= value < vocabulary_size}
     return known, [
@@ -79,7 +79,8 @@ def _special_ids(stored: dict, vocabulary_size: int, source: str) -> tuple[dict[
 
 
 def _decoder_ids(path: str, stored: dict, generation: dict | None, vocabulary_size: int) -> dict[str, int | None]:
-    """The ids with which a decoder begins and ends its texts, of generation_config.json, or, where there is none, of config.json.
+    """Returns the ids with which a decoder begins and ends its texts, of generation_config.json, or, where there is none, of
+    config.json.
 
     Raises:
         CheckpointError: one is the id of no token.
@@ -122,7 +123,7 @@ def write(path: str, loaded: Checkpoint) -> None:
 
 
 def _written_ids(loaded: Checkpoint, form: formats.HuggingFace) -> dict[str, int]:
-    """The ids of special tokens: those that the source names, else by the roles of the vocabulary."""
+    """Returns the ids of special tokens: those that the source names, else by the roles of the vocabulary."""
     roles = loaded.tokenizer.open().vocabulary.roles if loaded.tokenizer else {}
     wanted = SPECIAL_IDS if form.continues else {"pad_token_id": PAD}
     found = {key: roles[role] for key, role in wanted.items() if role in roles}
@@ -140,7 +141,7 @@ def write_json(path: str, values: dict) -> None:
 
 
 def _labels(stored: dict) -> tuple[str, ...] | None:
-    """The labels of a config.json's `id2label`, where it names each class once."""
+    """Returns the labels of a config.json's `id2label`, where it names each class once."""
     names = stored.get("id2label")
     if not isinstance(names, dict) or sorted(names) != sorted(map(str, range(len(names)))):
         return None
@@ -149,7 +150,7 @@ def _labels(stored: dict) -> tuple[str, ...] | None:
 
 
 def _tensors(path: str, allow_pickle: bool) -> tuple[dict[str, np.ndarray], str]:
-    """All tensors of a folder, and the file that names them."""
+    """Returns all tensors of a folder, and the file that names them."""
     whole, index, pickled = (os.path.join(path, name) for name in (WEIGHTS, INDEX, PICKLE))
     if os.path.isfile(whole):
         return read_weights(whole), whole

@@ -22,7 +22,7 @@ IDENTITY = "torch.nn.modules.linear.Identity"
 
 
 def names_of_heads(form: HuggingFace) -> dict[str, set[str]]:
-    """Their names of the weights of each task of ours whose head has a name in common with that of another task."""
+    """Returns their names of the weights of each task of ours whose head has a name in common with that of another task."""
     names: dict[str, set[str]] = {}
     for ours, (theirs, _) in form.variables.items():
         label = ours.split(".")[1]
@@ -38,7 +38,7 @@ def names_of_heads(form: HuggingFace) -> dict[str, set[str]]:
 def task_of_head(
     form: HuggingFace, stored: Mapping[str, Any], found: Mapping[str, np.ndarray], config_file: str
 ) -> str | None:
-    """The task that the head of a folder has learnt; None where the folder has no head whose meaning is in doubt.
+    """Returns the task that the head of a folder has learnt; None where the folder has no head whose meaning is in doubt.
 
     Args:
         stored: the contents of `config_file`.
@@ -71,7 +71,7 @@ def task_of_head(
 
 
 def _problem(stored: Mapping[str, Any], outputs: int | None, config_file: str) -> str:
-    """The task of a classifier of texts."""
+    """Returns the task of a classifier of texts."""
     problem = stored.get("problem_type")
     if problem is not None and (not isinstance(problem, str) or problem not in PROBLEMS):
         raise CheckpointError(
@@ -83,13 +83,13 @@ def _problem(stored: Mapping[str, Any], outputs: int | None, config_file: str) -
 
 
 def _num_outputs(form: HuggingFace, task: str, found: Mapping[str, np.ndarray]) -> int | None:
-    """The number of outputs of the head of a task; None where a damaged file does not tell."""
+    """Returns the number of outputs of the head of a task; None where a damaged file does not tell."""
     theirs, _ = form.variables[f"objective.{task}.head.kernel"]
     return found[theirs].shape[0] if theirs in found and found[theirs].ndim else None
 
 
 def variables_of(form: HuggingFace, task: str | None) -> Variables:
-    """The names of a format without the heads that other tasks than `task` would have under the same names.
+    """Returns the names of a format without the heads that other tasks than `task` would have under the same names.
 
     With None those of a classifier stay.
     """
@@ -102,7 +102,8 @@ def _label(ours: str) -> str | None:
 
 
 def labels_of(task: str | None, labels: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """The labels that `id2label` names; None for a task whose answers have no names, where `transformers` writes some nevertheless."""
+    """Returns the labels that `id2label` names; None for a task whose answers have no names, where `transformers` writes some
+    nevertheless."""
     return None if task in ONE_OUTPUT else labels
 
 
@@ -116,7 +117,7 @@ def check_tags(loaded: Checkpoint, config_file: str) -> None:
 
 
 def notes(task: str | None, stored: Mapping[str, Any], config_file: str) -> tuple[str, ...]:
-    """What the reader of a head with one output should know: others may put a function behind it."""
+    """Returns what the reader of a head with one output should know: others may put a function behind it."""
     further = stored.get("sentence_transformers")
     named = further.get("activation_fn") if isinstance(further, dict) else None
     named = named or stored.get("sbert_ce_default_activation_function")
@@ -130,7 +131,7 @@ def notes(task: str | None, stored: Mapping[str, Any], config_file: str) -> tupl
 
 
 def settings_of(form: HuggingFace, loaded: Checkpoint, classes: int) -> dict[str, Any]:
-    """What the config.json of a folder says of the head.
+    """Returns what the config.json of a folder says of the head.
 
     Raises:
         CheckpointError: there are several heads that would have one name.

@@ -55,7 +55,7 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
 
 
 def form_for(stored: Mapping, source: str) -> tuple[str, formats.KerasHub]:
-    """Our network of a configuration of KerasHub, and its names there."""
+    """Returns our network of a configuration of KerasHub, and its names there."""
     forms = formats.keras_hub_forms()
     for model, form in forms.items():
         if stored.get("class_name") == form.class_name:
@@ -65,7 +65,7 @@ def form_for(stored: Mapping, source: str) -> tuple[str, formats.KerasHub]:
 
 
 def model_of(path: str) -> str:
-    """Our network of a preset."""
+    """Returns our network of a preset."""
     source = os.path.join(path, CONFIG)
     return form_for(read_json(source), source)[0]
 
@@ -98,7 +98,7 @@ def write(path: str, loaded: Checkpoint) -> None:
 
 
 def _task_of(form: formats.KerasHub, loaded: Checkpoint) -> tuple[str, str] | tuple[None, None]:
-    """The head that is written, and KerasHub's class of it; a classifier before a masked language model."""
+    """Returns the head that is written, and KerasHub's class of it; a classifier before a masked language model."""
     for task, name in (("classify", form.classifier), ("masked_lm", form.masked_lm)):
         if name and task in loaded.heads:
             return task, name
@@ -108,7 +108,7 @@ def _task_of(form: formats.KerasHub, loaded: Checkpoint) -> tuple[str, str] | tu
 def _write_empty(
     path: str, form: formats.KerasHub, numbers: dict, loaded: Checkpoint, task_class: str | None, classes: dict
 ) -> None:
-    """Has KerasHub write a preset of this shape, with weights of its own, and a head where it has a class for that."""
+    """Lets KerasHub write a preset of this shape, with weights of its own, and a head where it has a class for that."""
     import keras_hub  # ten seconds, and all of its models
 
     backbone = getattr(keras_hub.models, form.class_name)(**numbers)
@@ -126,14 +126,14 @@ def _write_empty(
 
 
 def _weights(path: str) -> dict[str, np.ndarray]:
-    """The arrays of a file of weights of Keras."""
+    """Returns the arrays of a file of weights of Keras."""
     return read_arrays(
         path, lambda n: not n.startswith(("optimizer/", "seed_generator/")) and "/seed_generator" not in n
     )
 
 
 def _numbered(name: str, config) -> str:
-    """Their name with the numbers of a layer as the tables have them: of groups that repeat layers two."""
+    """Returns their name with the numbers of a layer as the tables have them: of groups that repeat layers two."""
     inner = getattr(config, "num_inner_layers", None)
     if match := T5_BLOCK.match(name):
         index = int(match[1] or 0)
@@ -159,7 +159,7 @@ def _fill(path: str, values: Mapping[str, np.ndarray], config) -> None:
 
 
 def _head(path: str, form: formats.KerasHub) -> dict[str, np.ndarray]:
-    """The weights of a classifier or of a masked language model whose head is ours; other tasks are not read."""
+    """Returns the weights of a classifier or of a masked language model whose head is ours; other tasks are not read."""
     if not os.path.isfile(os.path.join(path, TASK)):
         return {}
     kind = read_json(os.path.join(path, TASK)).get("class_name")
@@ -169,7 +169,7 @@ def _head(path: str, form: formats.KerasHub) -> dict[str, np.ndarray]:
 
 
 def _tokenizer(folder: str, form: formats.KerasHub, config) -> TokenizerFiles | None:
-    """The vocabulary of a preset, with what its tokenizer.json says."""
+    """Returns the vocabulary of a preset, with what its tokenizer.json says."""
     assets, path = os.path.join(folder, ASSETS), os.path.join(folder, TOKENIZER)
     stored = read_json(path).get("config") if os.path.isfile(path) else {}
     stored = stored if isinstance(stored, dict) else {}

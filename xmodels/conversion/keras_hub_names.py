@@ -1,6 +1,6 @@
 """KerasHub's names of the parts of its Transformer layers, as they stand in its files of weights."""
 
-from xmodels.conversion.formats import Variables, numbered
+from xmodels.conversion.formats import Variables, numbered_blocks
 
 ENCODER, DECODER = "layers/transformer_encoder_", "layers/transformer_decoder_"
 
@@ -21,7 +21,7 @@ def attention(ours: str, theirs: str, heads: str = "H", width: str = "K") -> Var
 
 
 def block(inner: str = "F", heads: str = "H", width: str = "K", crossed: bool = False) -> Variables:
-    """One layer; `crossed` has attention to a source."""
+    """Returns one layer; `crossed` has attention to a source."""
     return {
         **attention("mixer", "_self_attention_layer", heads, width),
         **norm("mixer_norm", "_self_attention_layer_norm"),
@@ -34,5 +34,5 @@ def block(inner: str = "F", heads: str = "H", width: str = "K", crossed: bool = 
 
 
 def blocks(ours: str, theirs: str, rows: Variables) -> Variables:
-    """The rows of a layer for all layers: `theirs` is ENCODER or DECODER with the placeholders of `ours`."""
-    return numbered(f"{ours}.", f"{theirs}/", rows)
+    """Returns the rows of a layer for all layers: `theirs` is ENCODER or DECODER with the placeholders of `ours`."""
+    return numbered_blocks(f"{ours}.", f"{theirs}/", rows)

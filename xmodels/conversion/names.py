@@ -14,7 +14,7 @@ FORMATS = ("hf", "tf1", "keras_hub", "fairseq", "paddle", *find.names())  # besi
 
 
 def split(name: str) -> tuple[str, str]:
-    """`hf:path` -> ("hf", "path"); a plain path -> ("", path). Raises a UsageError about an unknown prefix."""
+    """Returns `hf:path` -> ("hf", "path"); a plain path -> ("", path). Raises a UsageError about an unknown prefix."""
     kind, colon, path = name.partition(":")
     if colon and kind in FORMATS:
         return kind, path
@@ -25,7 +25,7 @@ def split(name: str) -> tuple[str, str]:
 
 
 def is_foreign(name: str) -> bool:
-    """Whether a name means a checkpoint of another format."""
+    """Returns whether a name means a checkpoint of another format."""
     return bool(split(name)[0])
 
 

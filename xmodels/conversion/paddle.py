@@ -86,7 +86,7 @@ def _weights_of(folder: str) -> str:
 
 
 def _tensors(path: str, allow_pickle: bool) -> dict[str, np.ndarray]:
-    """All parameters but those of the optimizer."""
+    """Returns all parameters but those of the optimizer."""
     if os.path.isdir(path):
         names = [name for name in sorted(os.listdir(path)) if _is_weight(name)]
         return {name: read_tensor(os.path.join(path, name)) for name in names}
@@ -115,7 +115,7 @@ def _of_file(path: str, allow_pickle: bool) -> dict[str, np.ndarray]:
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """An entry of an .npz, whose header must promise the bytes that it has.
+    """Returns an entry of an .npz, whose header must promise the bytes that it has.
 
     Raises:
         ValueError: it does not.
@@ -131,7 +131,7 @@ def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 def _other_heads(found: Mapping[str, np.ndarray], form: formats.Paddle) -> list[str]:
-    """The tensors of heads that have no place here."""
+    """Returns the tensors of heads that have no place here."""
     known = {theirs for theirs, _ in form.variables.values()}
     return [name for name in found if form.other_heads and re.fullmatch(form.other_heads, name) and name not in known]
 
@@ -141,13 +141,13 @@ def _is_weight(name: str) -> bool:
 
 
 def _reversed(values: Mapping[str, np.ndarray], form: formats.Paddle) -> dict[str, np.ndarray]:
-    """The values with those classes that are counted the other way round; its own inverse."""
+    """Returns the values with those classes that are counted the other way round; its own inverse."""
     turned = {name: np.ascontiguousarray(values[name][..., ::-1]) for name in form.reversed_classes if name in values}
     return {**values, **turned}
 
 
 def _tokenizer(folder: str) -> TokenizerFiles | None:
-    """The vocabulary: a token a line, perhaps with its id behind a tab."""
+    """Returns the vocabulary: a token a line, perhaps with its id behind a tab."""
     path = os.path.join(folder, VOCABULARY)
     if not os.path.isfile(path):
         return None

@@ -18,7 +18,7 @@ MOST_DIMS = 8
 
 
 def read_tensor(path: str) -> np.ndarray:
-    """The tensor of a file. Raises a CheckpointError where it is damaged, or holds no floating-point numbers."""
+    """Returns the tensor of a file. Raises a CheckpointError where it is damaged, or holds no floating-point numbers."""
     with open(path, "rb") as file:
         contents = file.read()
     try:
@@ -44,7 +44,7 @@ def _tensor(contents: bytes) -> np.ndarray:
 
 
 def _description(message: bytes) -> tuple[int, list[int]]:
-    """The type and the dimensions of a `TensorDesc`."""
+    """Returns the type and the dimensions of a `TensorDesc`."""
     kind, dims, place = -1, [], 0
     while place < len(message):
         tag, place = _varint(message, place)
@@ -59,7 +59,7 @@ def _description(message: bytes) -> tuple[int, list[int]]:
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte, the lowest first, and the place behind it."""
+    """Returns a number of seven bits a byte, the lowest first, and the place behind it."""
     value = shift = 0
     while True:
         byte = message[place]

@@ -24,7 +24,7 @@ def check_allowed(path: str, allow_pickle: bool) -> None:
 
 
 def unpickle(path: str, classes: Sequence[type] = ()) -> Any:
-    """What a file holds, with its tensors as NumPy arrays, those of fewer bits as float32.
+    """Returns what a file holds, with its tensors as NumPy arrays, those of fewer bits as float32.
 
     Args:
         classes: that may stand in it beside tensors, dictionaries, lists and plain values.
@@ -65,12 +65,13 @@ OF_ARRAYS = {
 
 
 def _empty_array(*arguments) -> np.ndarray:
-    """What numpy's pickles begin with, whatever size they name: numbers and shape follow with the state, which must agree."""
+    """Returns what numpy's pickles begin with, whatever size they name: numbers and shape follow with the state, which must
+    agree."""
     return np.ndarray((0,), "u1")
 
 
 def _latin1(text: str, encoding: str = "latin1") -> bytes:
-    """How protocol 2 writes the bytes of an array."""
+    """Returns how protocol 2 writes the bytes of an array."""
     if encoding != "latin1":
         raise pickle.UnpicklingError(f"it encodes by {encoding:.40}, which arrays do not need")
     return text.encode("latin1")
@@ -105,7 +106,7 @@ def _check_sizes(path: str) -> None:
 
 
 def unpickle_arrays(path: str) -> dict[str, Any]:
-    """The dictionary of arrays that a pickle of numpy holds, such as a `.pdparams` of PaddlePaddle.
+    """Returns the dictionary of arrays that a pickle of numpy holds, such as a `.pdparams` of PaddlePaddle.
 
     Raises:
         CheckpointError: the file holds anything else.

@@ -10,8 +10,9 @@ from xmodels.models.checkpoint import Checkpoint
 TABLE = re.compile(r"^backbone\..*position(\.table)?\.embeddings$")
 
 
-def extended(loaded: Checkpoint, most: int) -> Checkpoint:
-    """The checkpoint with at least `most` positions. Behind its last row each table of positions begins again with the first one.
+def extend_positions(loaded: Checkpoint, most: int) -> Checkpoint:
+    """Returns the checkpoint with at least `most` positions. Behind its last row each table of positions begins again with the
+    first one.
 
     Rows that stand for no position, such as the first two of RoBERTa and BART, stay in front and are not copied. Networks without
     such a table get the number alone. A checkpoint that has so many positions stays as it is.

@@ -10,13 +10,13 @@ RANK, REGRESS = "rank", "regress"
 
 
 def as_regression(loaded: Checkpoint) -> Checkpoint:
-    """A checkpoint whose ranker is called a regression, which it is but for its loss; others as they stand."""
+    """Returns a checkpoint whose ranker is called a regression, which it is but for its loss; others as they stand."""
     known = {head.label for head in formats.table_of(loaded.model).heads} if formats.has_table(loaded.model) else ()
     return _renamed(loaded, RANK, REGRESS) if RANK in loaded.heads and REGRESS in known else loaded
 
 
 def as_ranker(loaded: Checkpoint, source: str) -> Checkpoint:
-    """A checkpoint whose head with one output is that of a ranker. Raises a UsageError where it has none."""
+    """Returns a checkpoint whose head with one output is that of a ranker. Raises a UsageError where it has none."""
     if RANK in loaded.heads:
         return loaded
     if REGRESS not in loaded.heads:
@@ -28,7 +28,7 @@ def as_ranker(loaded: Checkpoint, source: str) -> Checkpoint:
 
 
 def lost_scale(loaded: Checkpoint) -> float | None:
-    """The --rank_scale of a ranker, which no other format has a place for; None where there is none."""
+    """Returns the --rank_scale of a ranker, which no other format has a place for; None where there is none."""
     return loaded.settings.get("scale") if RANK in loaded.heads else None
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from data_pipelines import strict_json
 from data_pipelines.errors import CheckpointError
-from data_pipelines.schema import Place, convert
+from data_pipelines.schema import Location, convert
 from xmodels.conversion import hugging_face
 from xmodels.conversion.pickles import check_allowed, unpickle
 from xmodels.layers.poolings import JOINT, is_known, parts
@@ -65,13 +65,13 @@ class SentenceEncoder:
 
 
 def of_run(checkpoint: Checkpoint, settings: Mapping, pooling: str, max_sequence_length: int) -> SentenceEncoder:
-    """A Siamese run as such a folder has it; a classifier that it was trained with has no place there.
+    """Returns a Siamese run as such a folder has it; a classifier that it was trained with has no place there.
 
     Args:
         checkpoint: with the weights of the task.
         settings: of its task.json.
     """
-    known = convert(dict(settings), Settings, Place("task.json").at("settings"))
+    known = convert(dict(settings), Settings, Location("task.json").at("settings"))
     dense = None
     if known.projection_dim:
         kernel, bias = (checkpoint.values[f"{PROJECTION}.{name}"] for name in ("kernel", "bias"))
@@ -82,7 +82,7 @@ def of_run(checkpoint: Checkpoint, settings: Mapping, pooling: str, max_sequence
 
 
 def as_run(made: SentenceEncoder, pooling: str | None, system: str | None) -> tuple[Checkpoint, TaskDescription]:
-    """The network with the weights of the task, and the task.json of a run.
+    """Returns the network with the weights of the task, and the task.json of a run.
 
     Args:
         pooling: as a model folder names it: None where it is what the paper of the system reads.
@@ -98,7 +98,7 @@ def as_run(made: SentenceEncoder, pooling: str | None, system: str | None) -> tu
 
 
 def is_named(name: str) -> bool:
-    """Whether a name means such a folder."""
+    """Returns whether a name means such a folder."""
     return name.startswith(PREFIX)
 
 
@@ -123,7 +123,7 @@ def read(path: str, allow_pickle: bool = False) -> SentenceEncoder:
 
 
 def _steps(path: str) -> dict[str, str]:
-    """The folders of the steps, by the last word of their types."""
+    """Returns the folders of the steps, by the last word of their types."""
     source = os.path.join(path, MODULES)
     if not os.path.isfile(source):
         raise CheckpointError(f"{path}: is no folder of sentence-transformers: there is no {MODULES}.")
@@ -195,7 +195,7 @@ def _read_dense(folder: str, allow_pickle: bool) -> tuple[np.ndarray, np.ndarray
 
 
 def _length(folder: str, positions: int) -> int:
-    """The longest text: as the library says, else as the tokenizer does, but no more than the network has positions."""
+    """Returns the longest text: as the library says, else as the tokenizer does, but no more than the network has positions."""
     for name, key in (*((name, "max_seq_length") for name in LENGTHS), ("tokenizer_config.json", "model_max_length")):
         source = os.path.join(folder, name)
         found = read_json(source).get(key) if os.path.isfile(source) else None

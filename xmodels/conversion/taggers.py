@@ -16,7 +16,8 @@ PARTS = {
 
 
 def own_flags(values: Mapping[str, Any], settings: Mapping[str, Any], hidden_dim: int) -> list[str]:
-    """The flags of `finetune --task=tag` that gave the tagger among `values` more than a Dense layer on the last states; sorted."""
+    """Returns the flags of `finetune --task=tag` that gave the tagger among `values` more than a Dense layer on the last
+    states; sorted."""
     flags = {PARTS.get(n.split(".")[2], n) for n in values if n.startswith(HEAD) and n not in PLAIN}
     kernel = values.get(PLAIN[0])
     if settings.get("feature_layers") or (kernel is not None and len(kernel) != hidden_dim and not flags):

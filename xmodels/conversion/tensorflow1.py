@@ -42,7 +42,7 @@ def read(path: str) -> Checkpoint:
 
 
 def parted(target: str) -> tuple[str, str | None]:
-    """A folder to write into, and the prefix of the files there; of `FOLDER/bert_model.ckpt` as of `FOLDER`."""
+    """Returns a folder to write into, and the prefix of the files there; of `FOLDER/bert_model.ckpt` as of `FOLDER`."""
     folder, name = os.path.split(target)
     return (folder or ".", name) if PREFIX.search(name) else (target, None)
 
@@ -79,7 +79,7 @@ def write(path: str, loaded: Checkpoint, prefix: str | None = None) -> None:
 
 
 def model_of(path: str) -> str:
-    """The network of a checkpoint, told from the configuration that lies beside it."""
+    """Returns the network of a checkpoint, told from the configuration that lies beside it."""
     folder = os.path.dirname(_prefix(path))
     models = {form.config_file: model for model, form in formats.tensorflow1_forms().items()}
     found = [file for file in models if os.path.isfile(os.path.join(folder, file))]
@@ -91,7 +91,7 @@ def model_of(path: str) -> str:
 
 
 def _prefix(path: str) -> str:
-    """The prefix of the checkpoint that the user means."""
+    """Returns the prefix of the checkpoint that the user means."""
     if not os.path.isdir(path):
         if not os.path.isfile(f"{path}.index"):
             raise CheckpointError(f"{path}: neither a folder nor a checkpoint; there is no {path}.index.")
@@ -104,7 +104,7 @@ def _prefix(path: str) -> str:
 
 
 def _renamed(found: dict[str, np.ndarray], form: formats.TensorFlow1, source: str) -> dict[str, np.ndarray]:
-    """The variables by the names of the table. Raises a CheckpointError where two would have one name."""
+    """Returns the variables by the names of the table. Raises a CheckpointError where two would have one name."""
     renamed = {}
     for name, tensor in found.items():
         for old, new in form.renamed.items():
@@ -116,7 +116,7 @@ def _renamed(found: dict[str, np.ndarray], form: formats.TensorFlow1, source: st
 
 
 def _tensors(prefix: str) -> dict[str, np.ndarray]:
-    """All variables but those of the optimizer."""
+    """Returns all variables but those of the optimizer."""
     import tensorflow as tf
 
     for path in glob.glob(f"{glob.escape(prefix)}.*"):

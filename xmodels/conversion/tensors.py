@@ -19,7 +19,7 @@ from xmodels.models.config import TokenConfig
 def values_from(
     tensors: Mapping[str, np.ndarray], variables: Variables, table: Table, config: TokenConfig, source: str
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Our values from their tensors. Every tensor must be accounted for.
+    """Returns our values from their tensors. Every tensor must be accounted for.
 
     Args:
         tensors: their name -> array.
@@ -52,7 +52,7 @@ def values_from(
 def tensors_from(
     values: Mapping[str, np.ndarray], variables: Variables, table: Table, config: TokenConfig
 ) -> dict[str, np.ndarray]:
-    """Their tensors from our values; the inverse of `values_from`."""
+    """Returns their tensors from our values; the inverse of `values_from`."""
     listed = [row for row in rows(variables, table, config) if row[0] in values]
     identity = [(ours, axes, ours, axes) for ours, axes, _, _ in listed]
     lengths = table.lengths(config) | {"C": _classes(values, identity)}
@@ -65,7 +65,7 @@ def tensors_from(
 def rows(
     variables: Variables, table: Table, config: TokenConfig, most: int | None = None
 ) -> list[tuple[str, str, str, str]]:
-    """(our name, our axes, their name, their axes) of every variable that a network of this configuration has.
+    """Returns (our name, our axes, their name, their axes) of every variable that a network of this configuration has.
 
     Args:
         most: where given, no placeholder counts further.
@@ -90,7 +90,7 @@ ROW = re.compile(r"(.+)\[(\d+)\]")  # "name[1]": the second row of a tensor's fi
 
 
 def _cut(tensors: Mapping[str, np.ndarray], wanted) -> dict[str, np.ndarray]:
-    """The tensors, with those of which parts are wanted cut into these."""
+    """Returns the tensors, with those of which parts are wanted cut into these."""
     tensors = dict(tensors)
     for name in wanted:
         part = PART.fullmatch(name)
@@ -107,7 +107,7 @@ def _cut(tensors: Mapping[str, np.ndarray], wanted) -> dict[str, np.ndarray]:
 
 
 def _joined(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The inverse of `_cut`."""
+    """Returns the inverse of `_cut`."""
     whole = {name: tensor for name, tensor in tensors.items() if not (PART.fullmatch(name) or ROW.fullmatch(name))}
     for name, axis in {part[1]: _axis(part) for part in map(PART.fullmatch, tensors) if part}.items():
         parts = [tensors[key] for key in sorted(tensors) if PART.fullmatch(key) and PART.fullmatch(key)[1] == name]
@@ -148,12 +148,12 @@ def loaded_from(
 
 
 def num_classes(values: Mapping[str, np.ndarray], table: Table) -> int:
-    """The number of classes that the head of a task in `values` has; 0 where there is none."""
+    """Returns the number of classes that the head of a task in `values` has; 0 where there is none."""
     return _classes(values, [(name, axes, name, axes) for name, axes in table.axes.items()], 0)
 
 
 def _classes(tensors: Mapping[str, np.ndarray], listed, default: int = 1) -> int:
-    """The length of axis C: the number of classes, as the checkpoint has it."""
+    """Returns the length of axis C: the number of classes, as the checkpoint has it."""
     for _, _, theirs, axes in listed:
         if theirs in tensors and "C" in axes:
             return dict(zip(axes.split(), tensors[theirs].shape, strict=False)).get("C", 1)
@@ -165,7 +165,7 @@ def _shape(axes: str, lengths: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def _rearrange(array, source_axes: str, target_axes: str, lengths: Mapping[str, int]):
-    """`HK D` -> `D H K`: splits, transposes and merges axes. Those of length 1, `I`, may stand on one side only."""
+    """Returns `HK D` -> `D H K`: splits, transposes and merges axes. Those of length 1, `I`, may stand on one side only."""
     source, target = (axes.replace(" ", "").replace(ONE, "") for axes in (source_axes, target_axes))
     array = array.reshape([lengths[letter] for letter in source])
     array = array.transpose([source.index(letter) for letter in target])
@@ -189,7 +189,7 @@ def _initial_values(prefix: str, table: Table, config: TokenConfig) -> dict[str,
 
 
 def _initial(name: str, shape: tuple[int, ...], stddev: float):
-    """Zero biases; else a normal distribution that is cut at two standard deviations."""
+    """Returns zero biases; else a normal distribution that is cut at two standard deviations."""
     if name.endswith("bias"):
         return np.zeros(shape, "float32")
     draws = np.random.default_rng(0).standard_normal(2 * math.prod(shape) + 64)

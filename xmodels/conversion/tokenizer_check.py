@@ -69,13 +69,13 @@ def check_alike(ours: Tokenizer, theirs: tokenizers.Tokenizer, path: str) -> Non
 
 
 def _words(backend: tokenizers.Tokenizer, text: str) -> list[str]:
-    """What a text is parted into before its words are cut into pieces: so a small vocabulary hides no difference."""
+    """Returns what a text is parted into before its words are cut into pieces: so a small vocabulary hides no difference."""
     clean = backend.normalizer.normalize_str(text) if backend.normalizer else text
     return [word for word, _ in backend.pre_tokenizer.pre_tokenize_str(clean)] if backend.pre_tokenizer else [clean]
 
 
 def _of_added(ours: Tokenizer) -> list[str]:
-    """Texts that the tokens stand in that were added to a vocabulary."""
+    """Returns texts that the tokens stand in that were added to a vocabulary."""
     added = [each["content"] for each in ours.options().get("added_tokens", [])]
     return [
         text for token in added for text in (f"hello {token} cat", f"x{token}y", f"{token.upper()} {token.lower()}")

@@ -64,7 +64,7 @@ class TokenizerFiles:
         return self.kind == "wordpiece" and self.do_lower_case is None
 
     def open(self, do_lower_case: bool | None = None) -> Tokenizer:
-        """The tokenizer itself; `do_lower_case` overrides what the settings say.
+        """Returns the tokenizer itself; `do_lower_case` overrides what the settings say.
 
         Raises:
             DataError: the files are damaged.
@@ -80,7 +80,7 @@ class TokenizerFiles:
         return tokenizer
 
     def renamed(self, names: Mapping[str, str]) -> "TokenizerFiles":
-        """The same with other names of files: `names`, ours -> theirs."""
+        """Returns the same with other names of files: `names`, ours -> theirs."""
         return dataclasses.replace(self, files={names.get(name, name): each for name, each in self.files.items()})
 
     def write(self, folder: str) -> None:
@@ -91,7 +91,7 @@ class TokenizerFiles:
 
 
 def read_ours(folder: str) -> TokenizerFiles | None:
-    """The tokenizer of a folder that we wrote, or whose files tell what they are; None where there is none."""
+    """Returns the tokenizer of a folder that we wrote, or whose files tell what they are; None where there is none."""
     files = {name: _bytes(folder, name) for name in ASSETS if os.path.isfile(os.path.join(folder, name))}
     if not files:
         return None
@@ -103,7 +103,7 @@ def read_ours(folder: str) -> TokenizerFiles | None:
 
 
 def read_renamed(folder: str, names: Mapping[str, str]) -> TokenizerFiles | None:
-    """A tokenizer whose files have other names: `names`, ours -> theirs. None where none of them is there.
+    """Returns a tokenizer whose files have other names: `names`, ours -> theirs. None where none of them is there.
 
     Raises:
         CheckpointError: one of them is missing.
@@ -121,7 +121,7 @@ def read_renamed(folder: str, names: Mapping[str, str]) -> TokenizerFiles | None
 
 
 def read_hugging_face(folder: str) -> TokenizerFiles | None:
-    """The tokenizer of a folder of the `transformers` library; None where there is none.
+    """Returns the tokenizer of a folder of the `transformers` library; None where there is none.
 
     Raises:
         CheckpointError: a file is damaged, or no tokenizer of ours is equal to it.
@@ -161,7 +161,7 @@ def _read_hugging_face(folder: str) -> TokenizerFiles | None:
 
 
 def _alike(found: TokenizerFiles, stored: dict) -> TokenizerFiles:
-    """The same tokenizer, after a check that it cuts as the `tokenizer.json` of its folder does, where there is one."""
+    """Returns the same tokenizer, after a check that it cuts as the `tokenizer.json` of its folder does, where there is one."""
     path = os.path.join(found.source, FAST)
     if os.path.isfile(path) and not found.unsure:
         changes = fast_tokenizers.said_otherwise(stored)
@@ -193,7 +193,7 @@ def _sentence_pieces(folder: str, models: list[str], stored: dict) -> TokenizerF
 
 
 def _pair(folder: str, stored: dict) -> TokenizerFiles:
-    """Two SentencePiece models with one list of pieces."""
+    """Returns two SentencePiece models with one list of pieces."""
     names = ("vocab.json", *PAIR)
     missing = [name for name in names if not os.path.isfile(os.path.join(folder, name))]
     if missing:
@@ -204,14 +204,14 @@ def _pair(folder: str, stored: dict) -> TokenizerFiles:
 
 
 def as_pair(found: TokenizerFiles) -> TokenizerFiles:
-    """One SentencePiece model as both of a pair, whose pieces keep their numbers."""
+    """Returns one SentencePiece model as both of a pair, whose pieces keep their numbers."""
     vocabulary = found.open().vocabulary
     files = {"vocab.json": ids_file(vocabulary), **dict.fromkeys(PAIR, found.files["spiece.model"])}
     return dataclasses.replace(found, files=files, settings={"tokenizer": "sentencepiece_pair"})
 
 
 def read_sentence_pieces(folder: str, settings: Mapping[str, Any]) -> TokenizerFiles | None:
-    """The one SentencePiece model of a folder, whatever its name, read with these settings; None where there is none."""
+    """Returns the one SentencePiece model of a folder, whatever its name, read with these settings; None where there is none."""
     models = sorted(name for name in os.listdir(folder or ".") if name.endswith(".model"))
     if len(models) > 1:
         raise CheckpointError(f"{folder}: {', '.join(models)}: expected one SentencePiece model.")
@@ -222,7 +222,7 @@ def read_sentence_pieces(folder: str, settings: Mapping[str, Any]) -> TokenizerF
 
 
 def _with_added(found: TokenizerFiles, stored: dict) -> TokenizerFiles:
-    """The same with the tokens that were added after training, which stand in a file of their own or in the settings."""
+    """Returns the same with the tokens that were added after training, which stand in a file of their own or in the settings."""
     added = fast_tokenizers.added_tokens(found.source, stored)
     if not added:
         return found
@@ -251,7 +251,7 @@ def _with_added(found: TokenizerFiles, stored: dict) -> TokenizerFiles:
 
 
 def _fast(folder: str, stored: dict) -> TokenizerFiles:
-    """What `tokenizer.json` holds, as files of ours."""
+    """Returns what `tokenizer.json` holds, as files of ours."""
     ids, merges = fast_tokenizers.vocabulary_of(folder)
     settings = _checked(fast_tokenizers.settings_of(folder, stored), folder)
     if settings["tokenizer"] == "wordpiece":
@@ -311,7 +311,7 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
 
 
 def _framing(tokenizer: Tokenizer, frame: Frame) -> processors.TemplateProcessing:
-    """A frame of one text or two, however its tokens are spelled here."""
+    """Returns a frame of one text or two, however its tokens are spelled here."""
     vocabulary = tokenizer.vocabulary
     spelled = {part.role: vocabulary.tokens[vocabulary[part.role]] for part in frame.parts if part.role}
 

@@ -16,12 +16,12 @@ LOWEST = -1e7  # the score of an empty slot
 
 
 def gnmt_penalty(alpha: float) -> Callable:
-    """((5 + length) / 6) ** alpha (Wu et al., 2016, equation 14); 1 if alpha is 0."""
+    """Returns ((5 + length) / 6) ** alpha (Wu et al., 2016, equation 14); 1 if alpha is 0."""
     return lambda length: ops.power((5.0 + ops.cast(length, "float32")) / 6.0, alpha)
 
 
 def mean_penalty(power: float) -> Callable:
-    """length ** power, as in Hugging Face and fairseq: a power of 1 gives the mean log-probability per token."""
+    """Returns length ** power, as in Hugging Face and fairseq: a power of 1 gives the mean log-probability per token."""
     return lambda length: ops.power(ops.cast(length, "float32"), power)
 
 
@@ -117,7 +117,7 @@ class Search:
         return Pools(alive_ids, ops.broadcast_to(alive, shape), ops.zeros_like(alive_ids), empty, nothing)
 
     def is_unfinished(self, position, pools: Pools):
-        """Whether an alive text of any row may still become one of its best."""
+        """Returns whether an alive text of any row may still become one of its best."""
         best = pools.alive[:, 0] / self.divisor(self.limits)  # the highest score that an alive text can reach
         if self.stop_early:
             bound = ops.max(pools.finished, axis=1)

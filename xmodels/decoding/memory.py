@@ -107,7 +107,7 @@ class Shared:
         return {**state, "seen": chosen(state["seen"], parents)}
 
     def past_of(self, start: Callable, read: Callable, width: int):
-        """As in `Copies`. The common tokens are read without the slots of the beams, which are then padded to the cache."""
+        """Works as in `Copies`. The common tokens are read without the slots of the beams, which are then padded to the cache."""
         more = [[0, 0], [0, 0], [0, self.slots - width], [0, 0]]
         return keras.tree.map_structure(lambda x: ops.pad(x, more), read(start(width)))
 

@@ -95,7 +95,7 @@ class RankedSearch:
         return Pools(ids, alive, ops.zeros_like(ids), empty, nothing, everywhere, everywhere)
 
     def is_full(self, pools: Pools):
-        """Whether a row has K finished texts, if that ends its search; otherwise False: bool (B,)."""
+        """Returns whether a row has K finished texts, if that ends its search; otherwise False: bool (B,)."""
         full = ops.all(pools.is_finished, axis=1)
         return full if self.stops_full else ops.zeros_like(full)
 

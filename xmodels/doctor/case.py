@@ -43,7 +43,7 @@ class Case:
 
 
 def case_of(given: dict[str, Any]) -> Case:
-    """The case that the options given describe, those of `pretrain` or of `finetune`."""
+    """Returns the case that the options given describe, those of `pretrain` or of `finetune`."""
     job = FINETUNE if given.keys() & (OF_FINETUNING.keys() - OF_PRETRAINING.keys()) else None
     if job is None and "init_checkpoint" in given and "system" not in given:
         job = FINETUNE

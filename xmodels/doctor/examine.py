@@ -96,7 +96,7 @@ def all_findings(case: Case) -> Iterator[Finding]:
 
 
 def findings_of_tasks(flags: dict) -> Iterator[Finding]:
-    """The same for `multitask`: what is of the machine once, the rest for each task as if it was learnt alone."""
+    """Yields the same for `multitask`: what is of the machine once, the rest for each task as if it was learnt alone."""
     cases, failed = {}, False
     of_the_machine = Case(types.SimpleNamespace(**vars(case_of({}).flags) | {"model_dir": flags.get("model_dir")}))
     checks = [
@@ -113,7 +113,7 @@ def findings_of_tasks(flags: dict) -> Iterator[Finding]:
 
 
 def _import(case: Case) -> None:
-    """TensorFlow and Keras, once for all that follows."""
+    """Imports TensorFlow and Keras, once for all that follows."""
     try:
         with quiet_start():
             import xmodels.jobs.finetune.run

@@ -7,7 +7,7 @@ from xmodels.training.watching.progress import print_status
 
 
 def rows(case: Case) -> str | None:
-    """The files of training, evaluation and test, as the task reads them."""
+    """Returns the files of training, evaluation and test, as the task reads them."""
     if case.job != FINETUNE or not case.flags.train_file:
         return None
     from xmodels.jobs.finetune.start import reader_of
@@ -29,7 +29,7 @@ def recorded(case: Case) -> str | None:
 
 
 def known_text(case: Case) -> str | None:
-    """How much of the text the vocabulary of the checkpoint knows, and how much is longer than --max_seq_length."""
+    """Returns how much of the text the vocabulary of the checkpoint knows, and how much is longer than --max_seq_length."""
     from xmodels.jobs.finetune.start import reader_of
 
     if not case.texts or case.tokenizer is None:

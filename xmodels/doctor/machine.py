@@ -11,7 +11,7 @@ LOCAL = ("localhost", "127.0.0.1", "[::1]", "0.0.0.0")  # names that mean anothe
 
 
 def cluster(case: Case) -> str | None:
-    """TF_CONFIG, where it is set or needed."""
+    """Returns TF_CONFIG, where it is set or needed."""
     strategy, text = case.flags.distribution_strategy, os.environ.get("TF_CONFIG")
     if not text and strategy != "multi_worker":
         return None
@@ -57,7 +57,7 @@ def devices(case: Case) -> str:
 
 
 def precision(case: Case) -> str | None:
-    """The precision, on these devices; where the processor could be faster with another one, that too."""
+    """Returns the precision, on these devices; where the processor could be faster with another one, that too."""
     import tensorflow as tf
 
     from xmodels.jobs.step_options import on_processor, warn_of_precision

@@ -13,7 +13,7 @@ FEW = 13  # pieces of a vocabulary: a number that no other axis has
 
 
 def system(case: Case) -> str | None:
-    """The system's network for these records: configuration, positions, batch."""
+    """Returns the system's network for these records: configuration, positions, batch."""
     from xmodels import systems
     from xmodels.jobs.pretrain import network
     from xmodels.jobs.pretrain.records import check_features
@@ -46,7 +46,7 @@ def _positions(config) -> str:
 
 
 def num_parameters(model: type, config) -> int:
-    """The weights of network and heads.
+    """Returns the weights of network and heads.
 
     Told from two networks with hardly any layers and pieces, so that a large one is never built: every further layer and
     every further piece add the same number. The heads are taken for those of BERT.
@@ -69,10 +69,10 @@ def _shapes(model: type, config) -> list[tuple[int, ...]]:
 
 
 def checkpoint(case: Case) -> str | None:
-    """The checkpoint to start from, against network, vocabulary and lengths."""
+    """Returns the checkpoint to start from, against network, vocabulary and lengths."""
     from xmodels.conversion import convert
     from xmodels.jobs.finetune.plan import check_options
-    from xmodels.jobs.finetune.start import opened, reader_of
+    from xmodels.jobs.finetune.start import load_checkpoint_and_tokenizer, reader_of
     from xmodels.jobs.pretrain import network as pretraining_network
 
     flags = case.flags
@@ -82,7 +82,7 @@ def checkpoint(case: Case) -> str | None:
         return None
     if case.job == FINETUNE:
         reader = reader_of(flags)
-        loaded, case.tokenizer = opened(flags, reader)
+        loaded, case.tokenizer = load_checkpoint_and_tokenizer(flags, reader)
         case.loaded = loaded
         vars(flags).update(reader.defaults())
         check_options(flags, case.num_replicas, loaded)
@@ -94,7 +94,7 @@ def checkpoint(case: Case) -> str | None:
     case.loaded = loaded = convert.load(flags.init_checkpoint)
     if case.config is not None:
         tokens = case.tokenizer.vocabulary.tokens
-        loaded = pretraining_network.adopted(
+        loaded = pretraining_network.adapt_checkpoint(
             loaded, model_of(case), (case.config.longest or 0) * flags.extend_positions
         )
         pretraining_network.check_start(loaded, flags.init_checkpoint, model_of(case), case.config, tokens)
@@ -112,14 +112,14 @@ def _heads(loaded) -> str:
 
 
 def model_of(case: Case) -> type:
-    """The class of the system's network."""
+    """Returns the class of the system's network."""
     from xmodels import systems
 
     return systems.load(case.flags.system).MODEL
 
 
 def run(case: Case) -> str | None:
-    """Whether the run folder is free, or holds this run."""
+    """Returns whether the run folder is free, or holds this run."""
     from xmodels.jobs.finetune import run as finetune
     from xmodels.jobs.pretrain import plan as pretrain
 

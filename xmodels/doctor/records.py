@@ -2,7 +2,7 @@
 
 import os
 
-from data_pipelines.pretraining.doubts import doubts
+from data_pipelines.pretraining.warnings import manifest_warnings
 from data_pipelines.records.manifest import MANIFEST, Manifest
 from data_pipelines.records.verification import damage, verify
 from xmodels.doctor.case import PRETRAIN, Case
@@ -13,7 +13,7 @@ DEEP = 1_000_000_000  # bytes that are hashed in about a second; of more only th
 
 
 def shards(case: Case) -> str | None:
-    """The manifest and the files that it names."""
+    """Returns the manifest and the files that it names."""
     if not case.flags.data_dir:
         return None
     case.manifest, report = _whole(case.flags.data_dir, case.flags.on_corrupt_shard == "skip")
@@ -21,7 +21,7 @@ def shards(case: Case) -> str | None:
 
 
 def held_out_shards(case: Case) -> str | None:
-    """The same of --eval_data_dir."""
+    """Returns the same of --eval_data_dir."""
     return _whole(case.flags.eval_data_dir)[1] if case.flags.eval_data_dir else None
 
 
@@ -36,14 +36,14 @@ def _whole(folder: str, may_skip: bool = False) -> tuple[Manifest, str]:
         )
     else:
         verify(folder, manifest, deep)
-    for doubt in doubts(manifest):
+    for doubt in manifest_warnings(manifest):
         print_status(f"Warning: {folder}: {doubt}")
     how = "checksums right" if deep else "sizes right (`xmodels inspect_data --verify` reads them all)"
     return manifest, f"{manifest.num_examples:,} examples in {len(manifest.shards)} shard(s), {size(total)}, {how}"
 
 
 def fit(case: Case) -> str | None:
-    """What `pretrain` checks of records before it builds a network."""
+    """Returns what `pretrain` checks of records before it builds a network."""
     from data_pipelines.records.checks import check_contents
     from xmodels import systems
     from xmodels.jobs.pretrain import records as pretraining_records
@@ -67,7 +67,7 @@ def fit(case: Case) -> str | None:
 
 
 def is_labelled(folder: str | None) -> bool:
-    """Whether a folder holds records of labelled data."""
+    """Returns whether a folder holds records of labelled data."""
     return (
         bool(folder)
         and os.path.isfile(os.path.join(folder, MANIFEST))

@@ -5,7 +5,7 @@ from xmodels.runs.preflight import check_writable
 
 
 def folder(case: Case) -> str | None:
-    """Whether the run folder may be written."""
+    """Returns whether the run folder may be written."""
     if not case.flags.model_dir:
         return None
     check_writable(case.flags.model_dir)
@@ -13,7 +13,7 @@ def folder(case: Case) -> str | None:
 
 
 def disk(case: Case) -> str | None:
-    """Room for the states that are kept."""
+    """Returns room for the states that are kept."""
     from xmodels.runs.memory_check import check_disk
 
     if not case.flags.model_dir or case.num_parameters is None:
@@ -22,7 +22,7 @@ def disk(case: Case) -> str | None:
 
 
 def memory(case: Case) -> str | None:
-    """Weights, optimizer and activations of a step, by estimate."""
+    """Returns weights, optimizer and activations of a step, by estimate."""
     from xmodels.jobs.pretrain.network import scored_positions
     from xmodels.runs.memory_check import check_memory
 

@@ -31,7 +31,7 @@ def read(flags: Mapping[str, Any], cases: dict[str, Case]) -> str:
 
 
 def of_each(cases: Mapping[str, Case], checks: Checks) -> Iterator[Finding]:
-    """The findings of the same checks for every task, whose names they bear."""
+    """Yields the findings of the same checks for every task, whose names they bear."""
     for name, case in cases.items():
         for finding in findings(checks, case):
             yield dataclasses.replace(finding, name=f"{name}: {finding.name}")

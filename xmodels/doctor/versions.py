@@ -15,7 +15,7 @@ TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tensorflow-tpu", "tf-nightly")  #
 
 
 def version(package: str) -> Version | None:
-    """The installed version, or None."""
+    """Returns the installed version, or None."""
     try:
         return Version(importlib.metadata.version(package))
     except importlib.metadata.PackageNotFoundError:
@@ -23,7 +23,7 @@ def version(package: str) -> Version | None:
 
 
 def requirements() -> list[Requirement]:
-    """What setup.py asks for, extras aside."""
+    """Returns what setup.py asks for, extras aside."""
     try:
         lines = importlib.metadata.requires("xmodels") or []
     except importlib.metadata.PackageNotFoundError:
@@ -32,7 +32,7 @@ def requirements() -> list[Requirement]:
 
 
 def python(case) -> str:
-    """The interpreter's version."""
+    """Returns the interpreter's version."""
     found = Version(".".join(map(str, sys.version_info[:3])))
     if not Version("3.11") <= found < Version("3.14"):
         raise UsageError(f"Python {found}: 3.11 to 3.13 are supported. Make an environment with `python3.12 -m venv`.")
@@ -40,7 +40,7 @@ def python(case) -> str:
 
 
 def packages(case) -> str:
-    """Every package against setup.py, which leaves out releases that are known to be broken."""
+    """Returns every package against setup.py, which leaves out releases that are known to be broken."""
     wanted = requirements()
     if not wanted:
         print_status(
@@ -60,7 +60,7 @@ def packages(case) -> str:
 
 
 def tensorflow(case) -> str:
-    """One TensorFlow, and a tensorflow-text made for it."""
+    """Returns one TensorFlow, and a tensorflow-text made for it."""
     there = {name: found for name in TENSORFLOW if (found := version(name))}
     if len(there) > 1:
         named = " and ".join(f"{name} {found}" for name, found in there.items())
@@ -81,7 +81,7 @@ def tensorflow(case) -> str:
 
 
 def keras(case) -> str:
-    """What decides which Keras runs, and on what."""
+    """Returns what decides which Keras runs, and on what."""
     legacy = os.environ.get("TF_USE_LEGACY_KERAS", "")
     if legacy.lower() in ("1", "true"):
         print_status(

@@ -60,7 +60,7 @@ def export(run: str, export_dir: str, serving_ops: str = "text", overwrite: bool
     export_dir = os.path.realpath(export_dir)
     check_free(export_dir, overwrite)
     task = task_of(run)
-    server = find.part(task, "serve").Server(load_answerer(run, task), serving_ops, **numbers)
+    server = find.load_part(task, "serve").Server(load_answerer(run, task), serving_ops, **numbers)
     with new_folder(export_dir) as path:
         model = os.path.join(path, VERSION)
         save(server, model)
@@ -93,7 +93,7 @@ def check_free(export_dir: str, overwrite: bool) -> None:
 
 
 def is_export(path: str) -> bool:
-    """Whether a folder holds what `export` writes, and nothing else."""
+    """Returns whether a folder holds what `export` writes, and nothing else."""
     if set(os.listdir(path)) != {VERSION, README} or not os.path.isfile(os.path.join(path, VERSION, "saved_model.pb")):
         return False
     with open(os.path.join(path, README), encoding="utf-8", errors="replace") as file:
@@ -108,7 +108,7 @@ def left_behind(path: str) -> list[str]:
 
 @contextlib.contextmanager
 def new_folder(path: str) -> Iterator[str]:
-    """A folder beside `path` that takes its place when the body is done, and vanishes if it fails."""
+    """Yields a folder beside `path` that takes its place when the body is done, and vanishes if it fails."""
     parent, name = os.path.split(path)
     os.makedirs(parent, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{name}.partial-", dir=parent) as temporary:
@@ -146,7 +146,8 @@ def write_labels(server: Server, path: str) -> None:
 
 
 def compare(server: Server, path: str) -> float | None:
-    """The largest difference between the answers of a run and of its SavedModel, read back from `path`, as `Export` has it.
+    """Returns the largest difference between the answers of a run and of its SavedModel, read back from `path`, as `Export` has
+    it.
 
     Raises:
         RuntimeError: it is more than rounding.
@@ -155,5 +156,5 @@ def compare(server: Server, path: str) -> float | None:
 
 
 def readme(server: Server) -> str:
-    """How to use the folder."""
+    """Returns how to use the folder."""
     return f"{server.title}\n\nVariant `{server.serving_ops}`. {NOTES[server.serving_ops]}\n{server.readme()}"

@@ -15,20 +15,20 @@ PATHS = ("model_dir", "data_dir", "input_file", "train_file", "init_checkpoint")
 
 
 def choose(options) -> tf.distribute.Strategy:
-    """The strategy that the flags of a training command ask for. Sets up what the process needs for it."""
+    """Returns the strategy that the flags of a training command ask for. Sets up what the process needs for it."""
     allocator.keep_memory()
     return distribution.choose(options.distribution_strategy, options.num_virtual_devices, tpu_flags(options))
 
 
 def tpu_flags(options) -> Tpu:
-    """Those of them that are about a TPU."""
+    """Returns those of them that are about a TPU."""
     paths = {name: value for name in PATHS if (value := getattr(options, name, None))}
     return Tpu(options.use_tpu, options.tpu, options.tpu_zone, options.gcp_project, paths)
 
 
 @contextlib.contextmanager
 def at_work(options, workers: Workers) -> Iterator[None]:
-    """Around a training: no other process works in its folder, and a worker that is gone is one line. Networks that are made
+    """Surrounds a training: no other process works in its folder, and a worker that is gone is one line. Networks that are made
     behind it compute as those before it.
 
     Raises:

@@ -54,7 +54,7 @@ def _table(rows) -> None:
 
 
 def parameters(learner) -> dict[str, int]:
-    """How many weights each part has, layers of one list together, and the sum."""
+    """Returns how many weights each part has, layers of one list together, and the sum."""
     counts: dict[str, int] = {}
     lengths: dict[str, set[str]] = {}
     for prefix, part in (("", learner.backbone), ("objective.", learner.objective)):
@@ -97,7 +97,7 @@ def costs(learner, batches: Batches, num_steps: int) -> dict[str, str]:
 
 
 def _large(number: float) -> str:
-    """`21.0 G` for 2.1e10, with the letter of the unit that follows."""
+    """Returns `21.0 G` for 2.1e10, with the letter of the unit that follows."""
     size = min(5, max(0, int(math.log10(max(number, 1)) // 3)))
     return f"{number / 1000**size:.3g} {' kMGTP'[size].strip()}"
 

@@ -11,7 +11,7 @@ from xmodels.runs import fine_tuned
 from xmodels.runs.fine_tuned import load_generator, task_of
 from xmodels.runs.loaded import identify
 from xmodels.tasks.base import answer
-from xmodels.tasks.base.find import part
+from xmodels.tasks.base.find import load_part
 from xmodels.tasks.base.generation import Generator
 
 
@@ -27,7 +27,7 @@ class OpenRun:
         self.source, self.predictor, self.generator = source, predictor, generator
 
     def predict(self, inputs: str | Sequence, batch_size: int = 32, **flags) -> list:
-        """The prediction of each input, as the task gives it, in the order of the inputs.
+        """Returns the prediction of each input, as the task gives it, in the order of the inputs.
 
         Args:
             inputs: a string, which is one text; or strings or tuples of strings, in a list, an array of numpy, a column or a table of
@@ -43,7 +43,7 @@ class OpenRun:
     def generate(
         self, prompts: str | Sequence[str], *, max_new_tokens: int | None = None, seed: int = 0, batch_size: int = 16, **decoding
     ) -> list[str]:  # fmt: skip
-        """What follows each prompt, or its translation.
+        """Returns what follows each prompt, or its translation.
 
         Args:
             prompts: a string, which is one prompt; or strings in a list, an array of numpy or a column of pandas.
@@ -67,7 +67,7 @@ def open_run(model_dir: str) -> OpenRun:
     """
     if filler := fill_mask.load(model_dir):
         return OpenRun(model_dir, filler, load_generator(model_dir) if identify(model_dir).writing else None)
-    if getattr(part(task_of(model_dir), "answer"), "GENERATOR", None):
+    if getattr(load_part(task_of(model_dir), "answer"), "GENERATOR", None):
         return OpenRun(model_dir, None, load_generator(model_dir))
     if names.is_foreign(model_dir):
         from xmodels.jobs.predict.run import load_predictor  # imports TensorFlow

@@ -15,7 +15,7 @@ INSTRUCTIONS = " or ".join(BFLOAT16)
 
 
 def memory_of(options: PrecisionOptions) -> Memory:
-    """What a step does to need less memory."""
+    """Returns what a step does to need less memory."""
     return Memory(options.gradient_accumulation_steps, options.rematerialize, options.ema_decay)
 
 
@@ -42,7 +42,7 @@ def warn_of_precision(options: PrecisionOptions) -> None:
 
 
 def on_processor(options: PrecisionOptions) -> bool:
-    """Whether the steps of a machine without a GPU are its processor's, and not a TPU's."""
+    """Returns whether the steps of a machine without a GPU are its processor's, and not a TPU's."""
     return options.distribution_strategy != "tpu" and not tpu_flags(options).asked_for
 
 

@@ -40,6 +40,6 @@ def run(options: Any) -> Any:
 
 
 def resolve(name: str) -> Any:
-    """The function that is called `module:function`."""
+    """Returns the function that is called `module:function`."""
     module, _, function = name.partition(":")
     return getattr(importlib.import_module(module), function)

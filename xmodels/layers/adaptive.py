@@ -111,7 +111,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
         return ops.concatenate(found, axis=-1)
 
     def _narrowed(self, x, embedding, i: int):
-        """(..., D) -> (..., width of cluster i)"""
+        """Returns (..., D) -> (..., width of cluster i)"""
         shared = embedding.projections[i if len(embedding.projections) > 1 else 0]
         projection = getattr(self, f"projection_{i}", shared)
         return x if projection is None else ops.matmul(x, ops.transpose(ops.cast(projection, x.dtype)))

@@ -112,7 +112,7 @@ class AdaptiveSteps(Steps):
 
 
 def ponder_cost(ponder_times, remainders, weights):
-    """The ponder cost n + R (Graves, 2016, equation 13), of which only R has a gradient.
+    """Returns the ponder cost n + R (Graves, 2016, equation 13), of which only R has a gradient.
 
     Args:
         ponder_times, remainders: float32 (B, L), n and R.

@@ -84,7 +84,7 @@ class PostNormBlock(Block):
         return self.mixer.start(batch, length)
 
     def step(self, x, past, place):
-        """One step of decoding; arguments and results as those of the mixer's `step`."""
+        """Returns one step of decoding; arguments and results as those of the mixer's `step`."""
         mixed, past = self.mixer.step(x, past, place)
         return self._after_mixer(x, mixed), past
 
@@ -128,7 +128,7 @@ class PreNormBlock(Block):
         return self.mixer.start(batch, length)
 
     def step(self, x, past, place):
-        """One step of decoding; arguments and results as those of the mixer's `step`."""
+        """Returns one step of decoding; arguments and results as those of the mixer's `step`."""
         mixed, past = self.mixer.step(self.mixer_norm(x), past, place)
         x = x + mixed
         return x + self.feedforward(self.feedforward_norm(x)), past

@@ -57,7 +57,8 @@ def dense(width: int, activation: str | None, name: str) -> keras.layers.Dense:
 
 
 def uncertainty(logits):
-    """The entropy of the prediction divided by that of the uniform distribution (equation 5): logits (..., C) -> float32 (...).
+    """Returns the entropy of the prediction divided by that of the uniform distribution (equation 5): logits (..., C) ->
+    float32 (...).
 
     It is 0 if one class has all the probability and 1 if all have the same.
 

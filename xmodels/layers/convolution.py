@@ -103,7 +103,7 @@ class TokenWindows(Layer):
         return found[:, :length], ops.max(found[:, before:] * inside, axis=1)
 
     def inside(self, padding_mask):
-        """Whether the window that starts at each position lies inside the text: bool (B, L).
+        """Returns whether the window that starts at each position lies inside the text: bool (B, L).
 
         It must hold `kernel_size` real tokens, or all of them if the text is shorter.
         """

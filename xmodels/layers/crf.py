@@ -87,7 +87,7 @@ def by_place(scores, *marks):
 
 
 def forward(emissions, words, start, transitions, reduce):
-    """Forward recursion: the log-sum or the maximum of the scores of the paths that end in each tag, float32 (B, L, C).
+    """Returns forward recursion: the log-sum or the maximum of the scores of the paths that end in each tag, float32 (B, L, C).
 
     The maximum over the tags is subtracted before each next position, so that long texts lose no precision. Skipped positions
     repeat the scores of the position before them; before the first word they are 0.
@@ -107,7 +107,8 @@ def forward(emissions, words, start, transitions, reduce):
 
 
 def backward(emissions, words, transitions):
-    """Backward recursion: the log-sum of the scores of the paths after each tag, less the maximum over the tags, float32 (B, L, C)."""
+    """Returns backward recursion: the log-sum of the scores of the paths after each tag, less the maximum over the tags,
+    float32 (B, L, C)."""
 
     def step(behind, here):
         leading = ops.expand_dims(here[:, :-1] + behind, 1) + transitions  # (B, C before, C)

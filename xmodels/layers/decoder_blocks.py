@@ -51,7 +51,8 @@ class PostNormDecoderBlock(Block):
         return self.mixer.start(batch, length)
 
     def step(self, x, past, place, source, source_visible):
-        """One step of decoding. `source` is the result of `cross.keep`; other arguments and results as in the mixer's `step`."""
+        """Returns one step of decoding. `source` is the result of `cross.keep`; other arguments and results as in the mixer's
+        `step`."""
         mixed, past = self.mixer.step(x, past, place)
         cross = functools.partial(self.cross.attend_to_kept, kept=source, visible=source_visible)
         return self._after_mixer(self.mixer_norm(x + mixed), cross, False), past

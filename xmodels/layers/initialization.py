@@ -10,7 +10,7 @@ Make = Callable[[], keras.initializers.Initializer]
 
 
 def truncated_normal(stddev: float = 0.02) -> keras.initializers.Initializer:
-    """Normal, truncated at two standard deviations (BERT's `create_initializer`)."""
+    """Returns normal, truncated at two standard deviations (BERT's `create_initializer`)."""
     return keras.initializers.TruncatedNormal(stddev=stddev)
 
 
@@ -33,24 +33,24 @@ class Initialization:
 
 
 def bert(stddev: float = 0.02) -> Initialization:
-    """Truncated normal for all kernels."""
+    """Returns truncated normal for all kernels."""
     return Initialization(lambda: truncated_normal(stddev))
 
 
 def gpt(stddev: float = 0.02) -> Initialization:
-    """Normal for all kernels (Radford et al., 2018, section 4.1)."""
+    """Returns normal for all kernels (Radford et al., 2018, section 4.1)."""
     return Initialization(lambda: keras.initializers.RandomNormal(stddev=stddev))
 
 
 def gpt2(stddev: float, num_layers: int) -> Initialization:
-    """`gpt`, with residual projections scaled by 1 / sqrt(N), N = 2 `num_layers` residual sums (Radford et al., 2019,
+    """Returns `gpt`, with residual projections scaled by 1 / sqrt(N), N = 2 `num_layers` residual sums (Radford et al., 2019,
     section 2.3)."""
     scaled = stddev / (2 * num_layers) ** 0.5
     return dataclasses.replace(gpt(stddev), output=lambda: keras.initializers.RandomNormal(stddev=scaled))
 
 
 def glorot() -> Initialization:
-    """Glorot uniform for all kernels, with the fans of whole matrices rather than of single heads (tensor2tensor)."""
+    """Returns Glorot uniform for all kernels, with the fans of whole matrices rather than of single heads (tensor2tensor)."""
     return Initialization(GlorotUniform)
 
 

@@ -144,7 +144,7 @@ class ProjectedMixer(Mixer):
 
     @classmethod
     def for_block(cls, config, initialization, index=0, shared=None):
-        """As in `Mixer`. The numbers of the mixer are arguments of the same names."""
+        """Works as in `Mixer`. The numbers of the mixer are arguments of the same names."""
         numbers = {field.name: getattr(config.mixer_numbers, field.name) for field in dataclasses.fields(cls.numbers)}
         return cls(config.num_heads, config.hidden_dim, config.attention_dropout, initialization, **numbers)
 

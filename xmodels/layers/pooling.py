@@ -16,25 +16,25 @@ HIDDEN = -1e9  # replaces the states and scores of padding
 
 
 def first_state(states, padding_mask):
-    """The state of the first real token: (B, L, D) -> (B, D). `padding_mask` is bool (B, L), True on real tokens."""
+    """Returns the state of the first real token: (B, L, D) -> (B, D). `padding_mask` is bool (B, L), True on real tokens."""
     return _at(states, ops.argmax(ops.cast(padding_mask, "int32"), axis=1))
 
 
 def last_state(states, padding_mask):
-    """The state of the last real token: (B, L, D) -> (B, D)."""
+    """Returns the state of the last real token: (B, L, D) -> (B, D)."""
     places = ops.arange(ops.shape(states)[1], dtype="int32")  # (L,)
     return _at(states, ops.max(ops.where(ops.cast(padding_mask, "bool"), places, 0), axis=1))
 
 
 def mean_state(states, padding_mask):
-    """The mean of the states of the real tokens: (B, L, D) -> (B, D). It is computed in float32."""
+    """Returns the mean of the states of the real tokens: (B, L, D) -> (B, D). It is computed in float32."""
     real = ops.expand_dims(ops.cast(padding_mask, "float32"), -1)  # (B, L, 1)
     total = ops.sum(ops.cast(states, "float32") * real, axis=1)  # (B, D)
     return ops.cast(total / ops.maximum(ops.sum(real, axis=1), 1.0), states.dtype)
 
 
 def mean_sqrt_len_state(states, padding_mask):
-    """The sum of the states of the real tokens divided by the square root of their number: (B, L, D) -> (B, D)
+    """Returns the sum of the states of the real tokens divided by the square root of their number: (B, L, D) -> (B, D)
     (sentence-transformers)."""
     real = ops.expand_dims(ops.cast(padding_mask, "float32"), -1)  # (B, L, 1)
     total = ops.sum(ops.cast(states, "float32") * real, axis=1)  # (B, D)
@@ -42,8 +42,8 @@ def mean_sqrt_len_state(states, padding_mask):
 
 
 def weighted_mean_state(states, padding_mask):
-    """The mean of the states weighted by position, 1 for the first real token, 2 for the second, ...: (B, L, D) -> (B, D)
-    (Muennighoff, 2022, section 3)."""
+    """Returns the mean of the states weighted by position, 1 for the first real token, 2 for the second, ...: (B, L, D) -> (B,
+    D) (Muennighoff, 2022, section 3)."""
     real = ops.cast(padding_mask, "float32")
     weights = ops.expand_dims(ops.cumsum(real, axis=1) * real, -1)  # (B, L, 1)
     total = ops.sum(ops.cast(states, "float32") * weights, axis=1)  # (B, D)
@@ -51,7 +51,7 @@ def weighted_mean_state(states, padding_mask):
 
 
 def max_state(states, padding_mask):
-    """The maximum over the real tokens, in each dimension: (B, L, D) -> (B, D); 0 for rows without real tokens."""
+    """Returns the maximum over the real tokens, in each dimension: (B, L, D) -> (B, D); 0 for rows without real tokens."""
     real = ops.expand_dims(ops.cast(padding_mask, "bool"), -1)  # (B, L, 1)
     largest = ops.max(ops.where(real, ops.cast(states, "float32"), HIDDEN), axis=1)  # (B, D)
     return ops.cast(ops.where(ops.any(real, axis=1), largest, 0.0), states.dtype)

@@ -22,6 +22,7 @@ def parts(pooling: str) -> tuple[str, ...]:
 
 
 def is_known(pooling: str) -> bool:
-    """Whether the name is in `POOLINGS`, or joins several of them but "published" with +, each once; these may follow "mix:"."""
+    """Returns whether the name is in `POOLINGS`, or joins several of them but "published" with +, each once; these may follow
+    "mix:"."""
     found = parts(pooling)
     return pooling in POOLINGS or (set(found) <= set(POOLINGS[1:]) and len(set(found)) == len(found))

@@ -25,7 +25,7 @@ def sinusoid(positions, channels: int):
 
 
 def interleaved_sinusoid(positions, channels: int):
-    """sin(p / 10000^(2j / D)) and cos(p / 10000^(2j / D)) in turn (Vaswani et al., 2017, section 3.5). D must be even."""
+    """Returns sin(p / 10000^(2j / D)) and cos(p / 10000^(2j / D)) in turn (Vaswani et al., 2017, section 3.5). D must be even."""
     rate = ops.exp(ops.arange(channels // 2, dtype="float32") * (-2.0 * math.log(10_000.0) / channels))
     angles = ops.expand_dims(ops.cast(positions, "float32"), -1) * rate
     pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # S + (D / 2, 2)
@@ -33,8 +33,8 @@ def interleaved_sinusoid(positions, channels: int):
 
 
 def concatenated_sinusoid(positions, channels: int):
-    """The channels of `interleaved_sinusoid`, all sines first, as in Marian and in the code of Dai et al. (2019). D must be
-    even."""
+    """Returns the channels of `interleaved_sinusoid`, all sines first, as in Marian and in the code of Dai et al. (2019). D
+    must be even."""
     pairs = interleaved_sinusoid(positions, channels)
     return ops.concatenate([pairs[..., 0::2], pairs[..., 1::2]], axis=-1)
 

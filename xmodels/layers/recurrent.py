@@ -153,7 +153,7 @@ class Bidirectional(Layer):
 
     def call(self, x, padding_mask):
         order = reversal(padding_mask)
-        backwards = turned(self.behind(turned(x, order)), order)
+        backwards = reverse_in_time(self.behind(reverse_in_time(x, order)), order)
         states = ops.concatenate([self.ahead(x), backwards], axis=-1)
         return states * ops.expand_dims(ops.cast(padding_mask, states.dtype), -1)
 
@@ -165,6 +165,6 @@ def reversal(padding_mask):
     return ops.where(place < lengths, lengths - 1 - place, place)
 
 
-def turned(x, order):
+def reverse_in_time(x, order):
     """Returns x (B, L, D) in the order of `reversal`, which is its own inverse."""
     return ops.take_along_axis(x, ops.expand_dims(order, -1), axis=1)

@@ -57,7 +57,8 @@ class AlbertConfig(MixerConfig):
             object.__setattr__(self, "sharing", "all")
 
     def to_json(self) -> dict[str, Any]:
-        """As in `AttentionConfig`. `sharing` is left out if it is "all", for compatibility with folders from before the field."""
+        """Works as in `AttentionConfig`. `sharing` is left out if it is "all", for compatibility with folders from before the
+        field."""
         values = super().to_json()
         if self.sharing == "all":
             del values["sharing"]
@@ -65,7 +66,8 @@ class AlbertConfig(MixerConfig):
 
     @classmethod
     def from_json(cls, values, source="config.json", spelled=NOTHING):
-        """As in `AttentionConfig`. If only half of a block is shared, all passes share it, so there may be no further groups."""
+        """Works as in `AttentionConfig`. If only half of a block is shared, all passes share it, so there may be no further
+        groups."""
         config = super().from_json(values, source, spelled)
         if config.sharing != "all" and (config.num_groups, config.num_inner_layers) != (1, 1):
             raise CheckpointError(

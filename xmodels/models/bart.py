@@ -50,7 +50,8 @@ class BartConfig(AttentionConfig):
                 object.__setattr__(self, own, None)
 
     def suits(self, num_tokens: int) -> bool:
-        """As in `AttentionConfig`, but one row may be missing: that of `<mask>`, the last token, in some published large networks."""
+        """Works as in `AttentionConfig`, but one row may be missing: that of `<mask>`, the last token, in some published large
+        networks."""
         return super().suits(num_tokens) or num_tokens == self.vocabulary_size + 1
 
     @property

@@ -110,7 +110,7 @@ class TokenConfig(Config):
         return None
 
     def reads(self, length: int) -> bool:
-        """Whether the network reads rows of `length` tokens."""
+        """Returns whether the network reads rows of `length` tokens."""
         return self.longest is None or length <= self.longest
 
     def cut(self, length: int) -> int:
@@ -123,11 +123,12 @@ class TokenConfig(Config):
         return 0
 
     def suits(self, num_tokens: int) -> bool:
-        """Whether a network of this configuration fits a vocabulary of `num_tokens` tokens."""
+        """Returns whether a network of this configuration fits a vocabulary of `num_tokens` tokens."""
         return num_tokens == self.vocabulary_size or (self.spare_rows and num_tokens < self.vocabulary_size)
 
     def holds(self, num_tokens: int) -> bool:
-        """Whether a trained network may belong to a vocabulary of `num_tokens` tokens: as `suits`, or its table was filled up.
+        """Returns whether a trained network may belong to a vocabulary of `num_tokens` tokens: as `suits`, or its table was
+        filled up.
 
         Tables are filled up to a multiple of 8 to 128 rows (NVIDIA's BERT, `pad_to_multiple_of`); those of dbmdz's Italian BERT have
         1,000 rows too many.
@@ -159,7 +160,7 @@ class LayersConfig(TokenConfig):
     dropout: float = 0.1
 
     def kept_bytes(self, length, rematerialize=False):
-        """As in `TokenConfig`; eight numbers per dimension and layer, those of an LSTM (`layers.complexity`)."""
+        """Works as in `TokenConfig`; eight numbers per dimension and layer, those of an LSTM (`layers.complexity`)."""
         return 32 * self.hidden_dim * self.num_layers
 
     def check(self, source, spelled=NOTHING):
@@ -186,7 +187,7 @@ class AttentionConfig(TokenConfig):
         return length
 
     def kept_bytes(self, length, rematerialize=False):
-        """As in `TokenConfig`, by the count of Korthikanti et al., 2022 (arXiv 2205.05198, section 4.1).
+        """Works as in `TokenConfig`, by the count of Korthikanti et al., 2022 (arXiv 2205.05198, section 4.1).
 
         Per layer 35 bytes for each of `hidden_dim`, 8 for each of `intermediate_dim`, and 9 per head and compared token: two
         values and a dropout mask.
@@ -204,7 +205,7 @@ class AttentionConfig(TokenConfig):
 
     @classmethod
     def from_json(cls, values, source="config.json", spelled=NOTHING):
-        """As in `Config`; heads for which no width is given must divide `hidden_dim`."""
+        """Works as in `Config`; heads for which no width is given must divide `hidden_dim`."""
         config = super().from_json(values, source, spelled)
         if values.get("head_dim") is None and config.hidden_dim % config.num_heads:
             raise CheckpointError(

@@ -13,7 +13,7 @@ from xmodels.layers.character_words import CharacterWords
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.layer import Layer
 from xmodels.layers.projected_lstm import ProjectedLstm
-from xmodels.layers.recurrent import reversal, turned
+from xmodels.layers.recurrent import reversal, reverse_in_time
 from xmodels.models.backbone import Backbone
 from xmodels.models.config import NOTHING, LayersConfig
 
@@ -70,8 +70,8 @@ class ElmoConfig(LayersConfig):
             raise CheckpointError(f"{source}: `hidden_dim` must be even, for two directions. Found: {self.hidden_dim}.")
 
     def kept_bytes(self, length, rematerialize=False):
-        """As in `TokenConfig`; seven numbers per dimension of the cell and three of the output, of each layer and direction, and for
-        each character the filters that see it."""
+        """Works as in `TokenConfig`; seven numbers per dimension of the cell and three of the output, of each layer and
+        direction, and for each character the filters that see it."""
         recurrent = NUM_DIRECTIONS * self.num_layers * (7 * self.cell_dim + 3 * self.output_dim)
         return 4 * (recurrent + CHARACTERS * (self.character_dim + sum(self.num_filters)))
 
@@ -171,7 +171,7 @@ class Elmo(Backbone):
             order = None
         else:
             read, order = self.embedding(characters), reversal(mask)  # (B, L, P), (B, L)
-            read_back = turned(read, order)
+            read_back = reverse_in_time(read, order)
         begins = "memory" not in features
         memory = self.initial_memory(ops.shape(mask)[0])["memory"] if begins else features["memory"]
         # A state that goes on is that behind the last real word, so padding must not change it.
@@ -182,7 +182,7 @@ class Elmo(Backbone):
         if order is None:
             layers = [ops.concatenate(pair, axis=-1) for pair in both]
         else:
-            layers = [ops.concatenate([first, turned(second, order)], axis=-1) for first, second in both]
+            layers = [ops.concatenate([first, reverse_in_time(second, order)], axis=-1) for first, second in both]
         return layers, ops.stack([after, before], axis=1)
 
 

@@ -28,7 +28,7 @@ CONFIG, WEIGHTS, VOCABULARY, TOKENIZER = "config.json", "weights.safetensors", "
 LABELS = "labels.json"  # of a classifier
 OS_ERROR = re.compile(r"\(os error (\d+)\)")
 BACKBONE_FOLDER = "backbone"  # the model folder in that of a run
-DECISIVE = (CONFIG, WEIGHTS, TOKENIZER, LABELS, *ASSETS)  # files on which predictions depend
+CHECKED_FILES = (CONFIG, WEIGHTS, TOKENIZER, LABELS, *ASSETS)  # files on which predictions depend
 
 
 def read_json(path: str) -> dict:
@@ -253,7 +253,7 @@ def write_values(
 
 def check_unchanged(path: str) -> None:
     """Raises a CheckpointError that names the file if one has changed since `write_values` wrote it."""
-    checksums.check(path, DECISIVE)
+    checksums.check(path, CHECKED_FILES)
 
 
 def read_labels(path: str) -> tuple[str, ...] | None:

@@ -60,7 +60,7 @@ class Gpt(Backbone):
         return PostNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
 
     def finish(self, x):
-        """Applied after the last block; here the identity."""
+        """Returns what follows the last block; here the states as they are."""
         return x
 
     def call(self, features, visible=None, training=None):

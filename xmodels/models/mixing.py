@@ -47,7 +47,7 @@ class MixerConfig(AttentionConfig):
         return mixers.find(self.mixer).keys_per_query(self, length)
 
     def values(self) -> dict[str, Any]:
-        """As in `Config`; the numbers of the mixer as `mixer.NAME`."""
+        """Works as in `Config`; the numbers of the mixer as `mixer.NAME`."""
         values = super().values()
         numbers = values.pop("mixer_numbers")
         return values | {PREFIX + name: value for name, value in vars(numbers).items()}
@@ -59,7 +59,7 @@ class MixerConfig(AttentionConfig):
         return values
 
     def with_values(self, values, source):
-        """As in `Config`. Another mixer begins with its default numbers."""
+        """Works as in `Config`. Another mixer begins with its default numbers."""
         is_same = values.get("mixer", self.mixer) == self.mixer
         renamed = {PREFIX + RETIRED[name] for name in values if name in RETIRED}
         kept = {
@@ -71,7 +71,7 @@ class MixerConfig(AttentionConfig):
 
     @classmethod
     def settings(cls):
-        """As in `Config`; the numbers of every mixer as `mixer.NAME`, and their earlier names."""
+        """Works as in `Config`; the numbers of every mixer as `mixer.NAME`, and their earlier names."""
         found = super().settings()
         del found["mixer_numbers"]
         numbers = [field for name in mixers.names() for field in dataclasses.fields(mixers.find(name).numbers)]
@@ -80,7 +80,7 @@ class MixerConfig(AttentionConfig):
 
     @classmethod
     def from_json(cls, values, source="config.json", spelled=NOTHING):
-        """As in `AttentionConfig`; also raises a CheckpointError if the mixer or one of its numbers is unknown."""
+        """Works as in `AttentionConfig`; also raises a CheckpointError if the mixer or one of its numbers is unknown."""
         own = {name: value for name, value in values.items() if not name.startswith(PREFIX) and name not in RETIRED}
         given = {name.removeprefix(PREFIX): value for name, value in values.items() if name.startswith(PREFIX)}
         if "mixer_numbers" in own:

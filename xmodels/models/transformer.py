@@ -53,7 +53,7 @@ class TransformerConfig(AttentionConfig):
     share_embeddings: str = "all"
 
     def to_json(self) -> dict[str, Any]:
-        """As in `AttentionConfig`. `share_embeddings` is left out if it is "all", for folders from before the field."""
+        """Works as in `AttentionConfig`. `share_embeddings` is left out if it is "all", for folders from before the field."""
         values = super().to_json()
         if self.share_embeddings == "all":
             del values["share_embeddings"]
@@ -98,7 +98,7 @@ class Transformer(Backbone):
         return PostNormDecoderBlock(*parts, config.dropout, config.layer_norm_epsilon, name=f"decoder_{index}")
 
     def finish(self, x, stack: str, training=None):
-        """Applied after the last block of `stack`, "encoder" or "decoder"; here the identity."""
+        """Returns what follows the last block of `stack`, "encoder" or "decoder"; here the states as they are."""
         return x
 
     def logits(self, states):

@@ -55,7 +55,8 @@ class TransformerXLConfig(AttentionConfig):
 
     @classmethod
     def from_json(cls, values, source="config.json", spelled=NOTHING):
-        """As in `AttentionConfig`; also checks that `cutoffs` increase within the vocabulary and that `hidden_dim` is even."""
+        """Works as in `AttentionConfig`; also checks that `cutoffs` increase within the vocabulary and that `hidden_dim` is
+        even."""
         config = super().from_json(values, source, spelled)
         ends = (0, *config.cutoffs, config.vocabulary_size)
         if any(a >= b for a, b in itertools.pairwise(ends)):

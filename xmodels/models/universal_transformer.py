@@ -55,7 +55,7 @@ class UniversalTransformerConfig(TransformerConfig):
 
     @classmethod
     def from_json(cls, values, source="config.json", spelled=NOTHING):
-        """As in `AttentionConfig`; also raises a CheckpointError if there is no block with this norm and transition."""
+        """Works as in `AttentionConfig`; also raises a CheckpointError if there is no block with this norm and transition."""
         config = super().from_json(values, source, spelled)
         try:
             check_block(config)

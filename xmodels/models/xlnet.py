@@ -58,7 +58,7 @@ class XLNetConfig(AttentionConfig):
 
     @classmethod
     def from_json(cls, values, source="config.json", spelled=NOTHING):
-        """As in `AttentionConfig`; also raises a CheckpointError if `hidden_dim` is odd."""
+        """Works as in `AttentionConfig`; also raises a CheckpointError if `hidden_dim` is odd."""
         config = super().from_json(values, source, spelled)
         if config.hidden_dim % 2:
             raise CheckpointError(f"{source}: `hidden_dim` must be even. Found: {config.hidden_dim}.")

@@ -54,7 +54,7 @@ class Objective(keras.layers.Layer):
         return lambda features: features
 
     def batch_features(self, backbone) -> tuple[str, ...]:
-        """Names of the features of a batch that `forward` and `score` read; only these are copied to the devices."""
+        """Returns names of the features of a batch that `forward` and `score` read; only these are copied to the devices."""
         return tuple({**backbone.reads, **backbone.may_read, **self.needs, "example_weights": Feature((), "float32")})
 
     def forward(self, backbone, batch, training=None):

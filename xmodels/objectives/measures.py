@@ -10,7 +10,7 @@ OTHERS, ALL = SMOOTHED_OVER = "others", "all"  # the classes that smoothing spre
 
 
 def weighted_cross_entropy(labels, logits, weights):
-    """Softmax cross-entropy in nats.
+    """Returns softmax cross-entropy in nats.
 
     Args:
         labels: int, shape S.
@@ -26,7 +26,7 @@ def weighted_cross_entropy(labels, logits, weights):
 
 
 def cross_entropy(labels, logits, smoothing: float = 0.0, ignored: int | None = None):
-    """Softmax cross-entropy in nats of labels int, shape S, and logits float32, shape S + (C,): float32, shape S.
+    """Returns softmax cross-entropy in nats of labels int, shape S, and logits float32, shape S + (C,): float32, shape S.
 
     The gradient reuses the probabilities of the forward pass and updates one of the C columns of each row. TensorFlow's own
     kernel computes every exponential twice, one at a time, which takes 5% of a training step of BERT-mini; the gradient of a
@@ -69,24 +69,24 @@ def cross_entropy(labels, logits, smoothing: float = 0.0, ignored: int | None = 
 
 
 def share_of_others(smoothing: float, classes: int, ignored: int | None) -> float:
-    """The probability that a smoothed target gives to each class other than the label and `ignored`, if given."""
+    """Returns the probability that a smoothed target gives to each class other than the label and `ignored`, if given."""
     return smoothing / others_than_the_label(classes, ignored) if smoothing else 0.0
 
 
 def others_than_the_label(classes: int, ignored: int | None) -> int:
-    """How many classes there are beside the label and `ignored`, if given."""
+    """Returns how many classes there are beside the label and `ignored`, if given."""
     return classes - (1 if ignored is None else 2)
 
 
 def weighted_accuracy(labels, logits, weights):
-    """How often the largest logit is that of the label. Arguments and result as in `weighted_cross_entropy`."""
+    """Returns how often the largest logit is that of the label. Arguments and result as in `weighted_cross_entropy`."""
     weights = ops.cast(weights, "float32")
     right = ops.cast(ops.equal(_likeliest(logits), ops.cast(labels, "int32")), "float32")
     return ops.sum(right * weights), ops.sum(weights)
 
 
 def whole_row_accuracy(labels, logits, weights, row_weights):
-    """How often the largest logits of a row are its labels at every position whose weight is not 0.
+    """Returns how often the largest logits of a row are its labels at every position whose weight is not 0.
 
     Args:
         labels, logits, weights: as in `weighted_cross_entropy`, with S = (B, T).
@@ -101,7 +101,7 @@ def whole_row_accuracy(labels, logits, weights, row_weights):
 
 
 def area_under_roc(labels, scores, weights):
-    """How often a 1 has a higher score than a 0: the area under the ROC curve. Equal scores count half.
+    """Returns how often a 1 has a higher score than a 0: the area under the ROC curve. Equal scores count half.
 
     It is of the pairs in what is computed at once: the part of a batch that one device has, or a micro-batch of it. Sums add up to
     the mean over such pairs.
@@ -126,7 +126,7 @@ def area_under_roc(labels, scores, weights):
 
 
 def _likeliest(logits):
-    """`argmax` over the classes, the first one if several are equal: float32, shape S + (C,) -> int32, shape S.
+    """Returns `argmax` over the classes, the first one if several are equal: float32, shape S + (C,) -> int32, shape S.
 
     Keras' `argmax` tells 0.0 and -0.0 apart, which makes it three times as slow. The distances from the largest logit are
     never negative, and such floats are ordered like the integers that their bits encode.
@@ -136,7 +136,8 @@ def _likeliest(logits):
 
 
 def smoothed_cross_entropy(labels, logits, weights, smoothing: float, ignored: int | None = None, over: str = OTHERS):
-    """Cross-entropy with label smoothing: 1 - `smoothing` on the label, the rest spread evenly over the other C - 1 classes.
+    """Returns cross-entropy with label smoothing: 1 - `smoothing` on the label, the rest spread evenly over the other C - 1
+    classes.
 
     The class `ignored`, if given, gets none of it. The entropy of the smoothed target is subtracted, so that a perfect
     prediction costs 0 (tensor2tensor's `padded_cross_entropy`). Other arguments and the result as in `weighted_cross_entropy`.

@@ -13,7 +13,7 @@ WORDS = "words", "word_characters"  # kinds of tokenizers whose tokens are words
 
 
 def perplexity(loss: float, count: int) -> float | None:
-    """exp(loss / count) for a summed `loss`; None if `count` is 0 or the mean is 700 or more, where exp overflows."""
+    """Returns exp(loss / count) for a summed `loss`; None if `count` is 0 or the mean is 700 or more, where exp overflows."""
     return math.exp(loss / count) if count and loss / count < 700 else None
 
 

@@ -29,7 +29,7 @@ class PonderingSeq2Seq(Seq2Seq):
 
 
 def pondered(outputs, batch, ponder_weight: float) -> tuple[dict, dict]:
-    """The ponder cost of both sides, and their steps per token, as losses and metrics of an objective."""
+    """Returns the ponder cost of both sides, and their steps per token, as losses and metrics of an objective."""
     losses, metrics = {}, {}
     for stack, real in {"encoder": batch["padding_mask"], "decoder": batch["label_weights"] > 0}.items():
         times, remainders = outputs[f"{stack}_ponder_times"], outputs[f"{stack}_remainders"]

@@ -48,7 +48,7 @@ class SpanBoundary(Objective):
         return logits, batch["label_weights"] * ops.cast(counts, "float32")
 
     def in_text(self, batch, places):
-        """Whether the tokens at `places`, int (B, P), none of them masked, are no special tokens: bool (B, P)."""
+        """Returns whether the tokens at `places`, int (B, P), none of them masked, are no special tokens: bool (B, P)."""
         token_ids = ops.take_along_axis(ops.convert_to_tensor(batch["token_ids"]), places, axis=1)
         return ops.all(
             ops.expand_dims(token_ids, -1) != ops.convert_to_tensor(self.special_ids, token_ids.dtype), axis=-1

@@ -58,7 +58,7 @@ class Commands:
         return command
 
     def wait(self, seconds: float | None = None) -> Command | None:
-        """The next command that ends; None where none does within so many seconds, or none runs."""
+        """Returns the next command that ends; None where none does within so many seconds, or none runs."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while self._running:
             line, found, rest = self._buffer.partition(b"\n")

@@ -29,7 +29,7 @@ class Encoder:
 
     @classmethod
     def of(cls, predictor: Any, name: str) -> "Encoder":
-        """That of a predictor which encodes texts.
+        """Returns that of a predictor which encodes texts.
 
         Args:
             predictor: has `encoder_weights()`, `encoder_settings()` and a `tokenizer`.
@@ -66,7 +66,7 @@ class Encoder:
 
 
 def weights_sha256(weights: Mapping[str, np.ndarray]) -> str:
-    """The SHA-256 of tensors: of their names, types, shapes and numbers."""
+    """Returns the SHA-256 of tensors: of their names, types, shapes and numbers."""
     found = hashlib.sha256()
     for name in sorted(weights):
         array = np.ascontiguousarray(weights[name])

@@ -10,7 +10,7 @@ import numpy as np
 from data_pipelines import checksums, strict_json
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.files import write_json
-from data_pipelines.schema import Count, Place, Positive, convert, one_of
+from data_pipelines.schema import Count, Location, Positive, convert, one_of
 from xmodels.retrieval.encoder import Encoder
 from xmodels.retrieval.vectors import Width, strict_json_of
 
@@ -45,7 +45,7 @@ class Description:
 
 
 def is_index(folder: str) -> bool:
-    """Whether a folder holds an index, and nothing else."""
+    """Returns whether a folder holds an index, and nothing else."""
     return os.path.isfile(os.path.join(folder, INDEX)) and set(os.listdir(folder)) <= FILES
 
 
@@ -111,7 +111,7 @@ class Index:
             raise CheckpointError(f"{folder}: is no index: there is no {INDEX}. `xmodels index` makes one.")
         checksums.check(folder, FILES - {checksums.FILE})
         self.folder = folder
-        self.description = found = convert(strict_json_of(path), Description, Place(path))
+        self.description = found = convert(strict_json_of(path), Description, Location(path))
         expected = {VECTORS: found.count * found.width * 4} | ({STARTS: found.count * 8} if found.has_texts else {})
         for name, size in expected.items():
             file = os.path.join(folder, name)
@@ -148,7 +148,7 @@ class Index:
             before = part[-1]
 
     def search(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """The nearest vectors, the best first; of equal cosines the one that stands first in the index.
+        """Returns the nearest vectors, the best first; of equal cosines the one that stands first in the index.
 
         Args:
             queries: float32 (Q, D).
@@ -183,7 +183,7 @@ class Index:
         return rows, cosines
 
     def texts(self, rows: Iterable[int]) -> Iterator[str]:
-        """The texts of rows. Raises a UsageError where the index holds none."""
+        """Yields the texts of rows. Raises a UsageError where the index holds none."""
         if not self.description.has_texts:
             raise UsageError(
                 f"{self.folder}: holds no texts. Make the index of a .parquet file, or give them: xmodels index --input_file=TEXTS."
@@ -212,7 +212,7 @@ class Index:
 
 
 def _largest(cosines: np.ndarray, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The `count` largest of each line, sorted; rows that stand first win."""
+    """Returns the `count` largest of each line, sorted; rows that stand first win."""
     if cosines.shape[1] > count:
         # Equal cosines at the border would be drawn by chance, so all that reach the border are sorted.
         border = np.partition(cosines, cosines.shape[1] - count, axis=1)[:, cosines.shape[1] - count]

@@ -13,7 +13,7 @@ import numpy as np
 from data_pipelines import strict_json
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import file_sha256, whole_file, write_json
-from data_pipelines.schema import Count, Place, Sha256, convert, whole
+from data_pipelines.schema import Count, Location, Sha256, convert, whole
 from xmodels.retrieval.encoder import Encoder
 
 NPY, PARQUET, BESIDE = ".npy", ".parquet", ".json"
@@ -133,7 +133,7 @@ class Vectors:
     has_texts: bool
 
     def parts(self) -> Iterator[tuple[list[str] | None, np.ndarray]]:
-        """Texts, None where the file holds none, and vectors float32 (N, D), some at a time."""
+        """Yields texts, None where the file holds none, and vectors float32 (N, D), some at a time."""
         if not self.has_texts:
             vectors = _opened(self.path)
             for first in range(0, len(vectors), CHUNK):
@@ -191,7 +191,7 @@ def _read_npy(path: str) -> Vectors:
 
 
 def _opened(path: str) -> np.ndarray:
-    """The float32 array (N, D) of a .npy file, of which only what is looked at is read.
+    """Returns the float32 array (N, D) of a .npy file, of which only what is looked at is read.
 
     Raises:
         DataError: the file is no such array, or shorter than its header says.
@@ -231,11 +231,11 @@ def _read_parquet(path: str) -> Vectors:
 
 
 def _described(value: Any, where: str) -> Description:
-    return convert(value, Description, Place(where))
+    return convert(value, Description, Location(where))
 
 
 def strict_json_of(path: str) -> Any:
-    """A JSON file, or a DataError that names it."""
+    """Returns a JSON file, or a DataError that names it."""
     try:
         return strict_json.read(path)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:

@@ -35,7 +35,7 @@ class Baselines:
 
     @classmethod
     def read(cls, folder: str) -> "Baselines | None":
-        """Those of a run; None where it has none, or a kill has cut the file.
+        """Returns those of a run; None where it has none, or a kill has cut the file.
 
         Raises:
             DataError: a value is of another type.
@@ -45,7 +45,7 @@ class Baselines:
             value = strict_json.read(path)
         except (FileNotFoundError, ValueError):
             return None
-        return schema.convert(value, cls, schema.Place(path)) if value else None
+        return schema.convert(value, cls, schema.Location(path)) if value else None
 
     @property
     def levels(self) -> dict[str, float]:
@@ -54,7 +54,7 @@ class Baselines:
         return {name: value for name, value in named.items() if value is not None}
 
     def sentence(self) -> str:
-        """The line that a run prints before its first step."""
+        """Returns the line that a run prints before its first step."""
         text = f"Baselines of {self.measure} without a network: {self.unigram_baseline:.1%} by always predicting the most frequent "
         text += "token"
         if self.neighbour_baseline is not None:
@@ -64,11 +64,11 @@ class Baselines:
         return f"{text}."
 
     def has_learnt_nothing(self, accuracy: float, step: int, num_steps: int) -> bool:
-        """Whether a run has learnt nothing after a tenth of its steps; of a trial nothing is expected."""
+        """Returns whether a run has learnt nothing after a tenth of its steps; of a trial nothing is expected."""
         return step >= max(FEWEST, num_steps / 10) and accuracy <= MARGIN * self.unigram_baseline
 
     def warning(self, accuracy: float, step: int, num_steps: int) -> str:
-        """The warning for such a run."""
+        """Returns the warning for such a run."""
         return (
             f"Warning: after {step:,} of {num_steps:,} steps {self.measure} is {accuracy:.1%}, and always predicting the most "
             f"frequent token gives {self.unigram_baseline:.1%}: the network does not use the context yet."

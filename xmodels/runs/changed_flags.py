@@ -94,12 +94,12 @@ def _as_written_today(stored: dict) -> dict:
 
 
 def summary(step: int, changed: dict[str, tuple]) -> str:
-    """What `compare` found when a run was resumed at a step, for its card."""
+    """Returns what `compare` found when a run was resumed at a step, for its card."""
     return f"at step {step:,} " + ", ".join(f"{name} {now} ({then} before)" for name, (then, now) in changed.items())
 
 
 def _differences(before: dict, after: dict, prefix: str = "") -> dict[str, tuple]:
-    """{dotted name: (value before, value after)} of what differs in nested dictionaries."""
+    """Returns {dotted name: (value before, value after)} of what differs in nested dictionaries."""
     found = {}
     for name in sorted(set(before) | set(after)):
         pair = before.get(name), after.get(name)
@@ -111,14 +111,14 @@ def _differences(before: dict, after: dict, prefix: str = "") -> dict[str, tuple
 
 
 def _listed(changed: dict[str, tuple]) -> str:
-    """The first differences, each value cut to a length that can be read."""
+    """Returns the first differences, each value cut to a length that can be read."""
     names = sorted(changed)
     parts = ["{}: {} then, {} now".format(n, *_cut(*map(repr, changed[n]))) for n in names[:MOST_NAMED]]
     return "; ".join(parts) + (f"; and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
 def _cut(first: str, second: str) -> tuple[str, str]:
-    """Two texts, so that where they part can be seen."""
+    """Returns two texts, so that where they part can be seen."""
     same = len(os.path.commonprefix([first, second]))
     start = max(0, same - LONGEST // 3) if max(len(first), len(second)) > LONGEST else 0
 

@@ -52,7 +52,7 @@ class Chart:
 
 
 def grid(charts: Sequence[Chart]) -> str:
-    """HTML of several charts side by side, each with its title and legend."""
+    """Returns HTML of several charts side by side, each with its title and legend."""
     return f"<div class=charts>{''.join(map(_figure, charts))}</div>"
 
 
@@ -67,7 +67,7 @@ def _figure(chart: Chart) -> str:
 
 
 def draw(charts: Sequence[Chart], titles: bool = False):
-    """A figure of matplotlib with the charts in a row, and, where no page does so, titles and legends."""
+    """Returns a figure of matplotlib with the charts in a row, and, where no page does so, titles and legends."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -89,14 +89,14 @@ def _draw(axis, chart: Chart) -> None:
     from matplotlib.ticker import NullFormatter
 
     for curve in chart.curves:
-        steps, values = thinned(curve.steps, curve.values)
+        steps, values = thin_out(curve.steps, curve.values)
         if chart.logarithmic:
             values = np.where(values > 0, values, np.nan)
         if curve.dots:
             axis.plot(steps, values, "o-", color=curve.colour, label=curve.label, markersize=3, linewidth=1.2)
         elif curve.noisy and len(values) >= SMOOTHED_FROM:
             axis.plot(steps, values, color=curve.colour, alpha=0.25, linewidth=0.8)
-            axis.plot(steps, smoothed(values), color=curve.colour, label=curve.label, linewidth=1.4)
+            axis.plot(steps, smooth(values), color=curve.colour, label=curve.label, linewidth=1.4)
         else:
             axis.plot(steps, values, color=curve.colour, label=curve.label, linewidth=1.4)
     for (label, level), dashes in zip(chart.levels.items(), DASHES, strict=False):
@@ -113,13 +113,13 @@ def _draw(axis, chart: Chart) -> None:
 
 
 def _between_powers(value: float, place) -> str:
-    """Labels of a logarithmic axis between powers of ten: 2, 3 and 5."""
+    """Returns labels of a logarithmic axis between powers of ten: 2, 3 and 5."""
     text = f"{value:g}"
     return text if text.strip("0.") in ("2", "3", "5") else ""
 
 
-def thinned(steps: Sequence[float], values: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """The points of a curve, or the means of runs of neighbours where there are very many."""
+def thin_out(steps: Sequence[float], values: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the points of a curve, or the means of runs of neighbours where there are very many."""
     steps, values = np.asarray(steps, float), np.asarray(values, float)
     values = np.where(np.isfinite(values), values, np.nan)
     width = -(-len(steps) // MOST_POINTS)
@@ -130,8 +130,8 @@ def thinned(steps: Sequence[float], values: Sequence[float]) -> tuple[np.ndarray
     return ends, np.array([part.mean() for part in np.split(values, cuts)])
 
 
-def smoothed(values: np.ndarray) -> np.ndarray:
-    """The mean around each point, over a twentieth of the curve; gaps count for nothing."""
+def smooth(values: np.ndarray) -> np.ndarray:
+    """Returns the mean around each point, over a twentieth of the curve; gaps count for nothing."""
     kernel = np.ones(2 * (len(values) // (2 * WINDOW)) + 1)
     there = np.isfinite(values)
     sums = np.convolve(np.where(there, values, 0.0), kernel, "same")
@@ -140,7 +140,7 @@ def smoothed(values: np.ndarray) -> np.ndarray:
 
 
 def as_svg(figure) -> str:
-    """A figure as SVG for use inside of HTML: text stays text, and nothing refers to the outside."""
+    """Returns a figure as SVG for use inside of HTML: text stays text, and nothing refers to the outside."""
     from matplotlib import rc_context
 
     buffer = io.StringIO()

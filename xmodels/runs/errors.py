@@ -13,8 +13,8 @@ MOST_PAIRS = 12  # of truth and answer
 
 
 def section(folder: str) -> str:
-    """Which labels are taken for which, and the examples whose wrong label is surest; nothing where nobody wrote them, or the file is
-    cut."""
+    """Returns which labels are taken for which, and the examples whose wrong label is surest; nothing where nobody wrote them,
+    or the file is cut."""
     try:
         return _tables(strict_json.read(os.path.join(folder, FILE)))
     except (FileNotFoundError, ValueError, KeyError, TypeError):

@@ -10,7 +10,7 @@ KEY = "<ins class=right>correct prediction</ins> <del>wrong prediction</del><ins
 
 
 def as_html(examples: Iterable[dict]) -> str:
-    """Examples as `training.watching.samples` has them."""
+    """Returns examples as `training.watching.samples` has them."""
     return f"<div class=examples><small>{KEY}</small>{''.join(map(_example, examples))}</div>"
 
 
@@ -27,7 +27,7 @@ def _example(example: dict) -> str:
 
 
 def _sides(pieces: list) -> str:
-    """The text; of an encoder and a decoder that of each."""
+    """Returns the text; of an encoder and a decoder that of each."""
     if ARROW not in pieces:
         return _text(pieces)
     middle = pieces.index(ARROW)
@@ -38,7 +38,7 @@ def _sides(pieces: list) -> str:
 
 
 def _text(pieces: Sequence) -> str:
-    """Pieces that have the same mark stand in one frame behind it."""
+    """Returns pieces that have the same mark stand in one frame behind it."""
     parts = []
     for mark, run in itertools.groupby(_with_marks(pieces), lambda pair: pair[0]):
         inside = "".join(html.escape(piece) if isinstance(piece, str) else _hidden(*piece[:3]) for _, piece in run)
@@ -47,7 +47,7 @@ def _text(pieces: Sequence) -> str:
 
 
 def _with_marks(pieces: Sequence) -> list[tuple[str, object]]:
-    """(mark, piece) of all pieces; a blank has the mark of those on both sides, other text none."""
+    """Returns (mark, piece) of all pieces; a blank has the mark of those on both sides, other text none."""
     marks = ["" if isinstance(piece, str) else "".join(piece[3:]) for piece in pieces]
     for i in range(1, len(pieces) - 1):
         if pieces[i] == " " and marks[i - 1] == marks[i + 1]:
@@ -66,7 +66,7 @@ def _hidden(truth: str, prediction: str | None, shown: str = "") -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[list]]) -> str:
-    """A table whose cells are lists of pieces."""
+    """Returns a table whose cells are lists of pieces."""
     top = "".join(f"<th>{html.escape(name)}</th>" for name in head)
     body = "".join(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{top}</tr></thead>{body}</table>"

@@ -7,7 +7,7 @@ import os
 from data_pipelines import checksums
 from data_pipelines.errors import CheckpointError
 from data_pipelines.files import write_json
-from data_pipelines.schema import Place, convert
+from data_pipelines.schema import Location, convert
 from xmodels.interfaces.loaded import Identity, Loaded
 from xmodels.interfaces.reading import plain_reading
 from xmodels.models import folder
@@ -15,7 +15,7 @@ from xmodels.models.folder import BACKBONE_FOLDER
 from xmodels.runs.loaded import check_no_other, identify, load
 from xmodels.tasks.base import find
 from xmodels.tasks.base.description import JOINT_FILE, TASK_FILE, Head, Run, TaskDescription
-from xmodels.tasks.base.find import part, task_class
+from xmodels.tasks.base.find import load_part, task_class
 from xmodels.tasks.base.generation import Generator, refusal
 from xmodels.tasks.base.origin import RUN_CONFIG
 from xmodels.tasks.base.task import Task
@@ -127,7 +127,7 @@ def read_task(run: str) -> TaskDescription:
             "Fine-tune it first with `xmodels finetune`."
         )
     checksums.check(run, [TASK_FILE])
-    found = convert(folder.read_json(path), TaskDescription, Place(path, error=CheckpointError))
+    found = convert(folder.read_json(path), TaskDescription, Location(path, error=CheckpointError))
     if task_class(found.task).names_labels and not (found.labels and found.num_texts):
         raise CheckpointError(f"{path}: --task={found.task} needs `labels` and `num_texts` 1 or 2; one is missing.")
     return found
@@ -208,7 +208,7 @@ def load_predictor(path: str):
     Raises:
         CheckpointError: the folder was not fine-tuned, its task generates text, or its files are damaged or do not match.
     """
-    module = part(read_task(path).task, "answer")
+    module = load_part(read_task(path).task, "answer")
     if getattr(module, "GENERATOR", None):
         raise CheckpointError(
             f"{path}: answers texts with texts. `xmodels translate` writes them, and `xmodels evaluate` scores them."
@@ -238,11 +238,11 @@ def _writer(path: str):
     found = identify(path)
     if found.writing is None:
         raise refusal(found)
-    return part(found.writing.task, "answer")
+    return load_part(found.writing.task, "answer")
 
 
 def load_answerer(path: str, task: str | None):
     """Returns what answers for a run: its generator where its task writes texts, else its predictor."""
-    if getattr(part(task, "answer"), "GENERATOR", None):
-        return part(task, "answer").load(Source(path))
+    if getattr(load_part(task, "answer"), "GENERATOR", None):
+        return load_part(task, "answer").load(Source(path))
     return load_predictor(path)

@@ -18,16 +18,16 @@ from data_pipelines.escaping import for_markdown
 from data_pipelines.files import check_own, is_temporary, remove_own, temporary_name, whole_file, write_json
 from data_pipelines.lock import LOCK
 from data_pipelines.records.manifest import MANIFEST
-from data_pipelines.schema import Count, Place, convert
+from data_pipelines.schema import Count, Location, convert
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.models.folder import DECISIVE, TOKENIZER, read_json, write_model
+from xmodels.models.folder import CHECKED_FILES, TOKENIZER, read_json, write_model
 from xmodels.runs import changed_flags
 from xmodels.training.states import checkpoints
 from xmodels.training.watching.progress import print_status
 
 CONFIG, RESULTS, BACKBONE = "config.json", "results.json", "backbone"
 OWN_FOLDERS = ("checkpoints", "tensorboard", "nonfinite", "pictures", BACKBONE)  # a run writes into them
-MODEL_FILES = (*DECISIVE, checksums.FILE)  # of the model folder that is handed over
+MODEL_FILES = (*CHECKED_FILES, checksums.FILE)  # of the model folder that is handed over
 PACKAGES = ("tensorflow", "keras", "numpy", "tokenizers", "safetensors", "jieba", "xmodels")
 
 
@@ -71,7 +71,7 @@ class Stored:
 
 
 def read_config(folder: str) -> dict:
-    """The config.json of a run.
+    """Returns the config.json of a run.
 
     Raises:
         CheckpointError: it is missing or damaged.
@@ -82,7 +82,9 @@ def read_config(folder: str) -> dict:
         name: value for name, value in values.items() if name in {field.name for field in dataclasses.fields(Stored)}
     }
     convert(
-        own, Stored, Place(path, error=CheckpointError, advice="Copy it again, or begin anew in another --model_dir.")
+        own,
+        Stored,
+        Location(path, error=CheckpointError, advice="Copy it again, or begin anew in another --model_dir."),
     )
     return values
 
@@ -101,7 +103,7 @@ def existing(
     folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str,
     phases: tuple[str, ...] = (),
 ) -> Claim:  # fmt: skip
-    """What a folder holds for a run that is about to begin; changes nothing. Arguments and errors are those of `claim`."""
+    """Returns what a folder holds for a run that is about to begin; changes nothing. Arguments and errors are those of `claim`."""
     for name in (*OWN_FOLDERS, *phases):
         check_own(os.path.join(folder, name))
     changed_flags.check_origin(folder, flags.get("init_checkpoint"))
@@ -171,11 +173,11 @@ def claim(
 
 
 def _finished(folder: str, num_steps: int) -> dict[str, float] | None:
-    """The results of a run that has done all its steps and handed over its network."""
+    """Returns the results of a run that has done all its steps and handed over its network."""
     path = os.path.join(folder, RESULTS)
     if not os.path.isfile(path) or not os.path.isdir(os.path.join(folder, "backbone")):
         return None
-    place = Place(path, error=CheckpointError, advice="Remove it; the command that began the run writes it again.")
+    place = Location(path, error=CheckpointError, advice="Remove it; the command that began the run writes it again.")
     stored = convert(read_json(path), _Results, place)
     last = os.path.join(folder, "checkpoints", f"step_{stored.last_step or num_steps:08d}")
     return stored.results if stored.num_train_steps == num_steps and os.path.isdir(last) else None
@@ -281,12 +283,12 @@ def write_model_card(
 
 
 def _changes(folder: str) -> dict[str, str]:
-    """What changed each time that the run went on with other numbers."""
+    """Returns what changed each time that the run went on with other numbers."""
     path = os.path.join(folder, CONFIG)
     resumed = read_config(folder).get("resumed") or () if os.path.isfile(path) else ()
     return {"resumed with other numbers": "; ".join(resumed)} if resumed else {}
 
 
 def to_json(value) -> str:
-    """Compact JSON, for tables."""
+    """Returns compact JSON, for tables."""
     return json.dumps(value, ensure_ascii=False)

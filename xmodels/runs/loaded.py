@@ -29,7 +29,7 @@ OTHERS = {
 
 
 def model_folder(source: str) -> str:
-    """Where the network of a run lies; of a model folder the folder itself.
+    """Returns where the network of a run lies; of a model folder the folder itself.
 
     Raises:
         CheckpointError: there is no such folder, or it is a run that is not finished.
@@ -55,7 +55,7 @@ def check_no_other(path: str) -> None:
 
 
 def identify(source: str) -> Identity:
-    """What a run folder, a model folder, `hf:FOLDER` or `tf1:PREFIX` holds; reads no weights.
+    """Returns what a run folder, a model folder, `hf:FOLDER` or `tf1:PREFIX` holds; reads no weights.
 
     Raises:
         CheckpointError: it is none of these, or damaged.
@@ -104,7 +104,7 @@ def load(source: str, change: Callable[[Identity, TokenConfig], TokenConfig] = l
 
 
 def in_memory(backbone: Backbone, tokenizer: Tokenizer, system: str) -> Loaded:
-    """A network that was built here, without heads, as of a system."""
+    """Returns a network that was built here, without heads, as of a system."""
     model = folder.name_of(type(backbone))
     found = systems.load(system)
     return Loaded(model, model, system, type(backbone), found.READING, found.WRITING, backbone, {}, tokenizer)
@@ -141,7 +141,7 @@ def check_vocabulary(source: str, tokenizer: Tokenizer, config: TokenConfig) -> 
 
 
 def read_tokenizer(path: str) -> Tokenizer:
-    """The tokenizer of a model folder, from its vocabulary files and tokenizer_config.json.
+    """Returns the tokenizer of a model folder, from its vocabulary files and tokenizer_config.json.
 
     Raises:
         CheckpointError: one of the two is missing or damaged.

@@ -7,7 +7,7 @@ from xmodels.training.watching import memory_need
 
 
 def check_disk(model_dir: str, num_parameters: int, kept: int) -> str:
-    """The states of a run against the free disk; says both. Raises a DataError where they do not fit."""
+    """Returns the states of a run against the free disk; says both. Raises a DataError where they do not fit."""
     need = disk_need(num_parameters, kept + 1)
     free = check_space(model_dir, need, held_bytes(model_dir))
     return f"{size(need)} for {kept} states, the best one, one being written, and the network; {size(free)} free"
@@ -17,7 +17,7 @@ def check_memory(
     options, num_parameters: int, config: TokenConfig, batch_size: int, length: int, num_predictions: int = 0,
     num_replicas: int = 1, built: bool = False,
 ) -> str:  # fmt: skip
-    """The need of a step on each device against its free memory, as `training.memory_need` estimates; says it.
+    """Returns the need of a step on each device against its free memory, as `training.memory_need` estimates; says it.
 
     Args:
         options: those of the command, for precision, accumulation and recomputation.
@@ -37,7 +37,7 @@ def check_memory(
 
 
 def check_resources(options, learner, batch_size: int, length: int, num_predictions: int = 0) -> None:
-    """Both, of a learner that is built; `options` are those of its command."""
+    """Checks memory and disk for a learner that is built; `options` are those of its command."""
     count = learner.backbone.count_params() + learner.objective.count_params()
     check_disk(options.model_dir, count, options.keep_checkpoint_max)
     replicas = learner.strategy.num_replicas_in_sync

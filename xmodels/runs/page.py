@@ -27,7 +27,7 @@ img{max-width:100%}code{background:#f4f4f4;padding:.1em .3em}
 
 
 def document(title: str, body: str, language: str = "en") -> str:
-    """A whole page. `body` is HTML; `title` is text."""
+    """Returns a whole page. `body` is HTML; `title` is text."""
     title = html.escape(title)
     return (
         f"<!doctype html><html lang={html.escape(language)}><meta charset=utf-8>"
@@ -37,12 +37,12 @@ def document(title: str, body: str, language: str = "en") -> str:
 
 
 def facts(values: Mapping[str, object]) -> str:
-    """A table of names and values; both are text."""
+    """Returns a table of names and values; both are text."""
     return table([], [[name, value] for name, value in values.items()])
 
 
 def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
-    """A table of text; the first cell of a row names it. `head` stands above the columns, or is empty."""
+    """Returns a table of text; the first cell of a row names it. `head` stands above the columns, or is empty."""
     top = "".join(f"<th>{_cell(cell)}</th>" for cell in head)
     body = ""
     for name, *cells in rows:
@@ -55,6 +55,6 @@ def _cell(value: object) -> str:
 
 
 def picture(path: str) -> str:
-    """A PNG file as part of the page."""
+    """Returns a PNG file as part of the page."""
     data = base64.b64encode(pathlib.Path(path).read_bytes()).decode()
     return f"<img alt='{html.escape(pathlib.Path(path).stem)}' src='data:image/png;base64,{data}'>"

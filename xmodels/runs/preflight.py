@@ -13,7 +13,7 @@ STATE_BYTES, HANDED_BYTES = 12, 4  # of a weight: in a state with two moments of
 
 
 def check_backend() -> str:
-    """The backend that Keras will take, which must be TensorFlow: the training step is written for it.
+    """Returns the backend that Keras will take, which must be TensorFlow: the training step is written for it.
 
     Raises:
         UsageError: the environment or Keras' settings name another.
@@ -32,7 +32,8 @@ def check_backend() -> str:
 
 
 def _setting(path: str, name: str) -> str | None:
-    """A value of a JSON file, such as Keras' own settings; None where the file is missing or damaged, or has no such value."""
+    """Returns a value of a JSON file, such as Keras' own settings; None where the file is missing or damaged, or has no such
+    value."""
     try:
         value = strict_json.read(path)
     except (OSError, ValueError):
@@ -41,7 +42,7 @@ def _setting(path: str, name: str) -> str | None:
 
 
 def existing_part(folder: str) -> str:
-    """The folder itself, or the nearest one above it that is there."""
+    """Returns the folder itself, or the nearest one above it that is there."""
     path = os.path.abspath(folder)
     while not os.path.lexists(path):
         path = os.path.dirname(path)
@@ -78,12 +79,12 @@ def _check_not_of_joint_run(folder: str, flag: str) -> None:
 
 
 def disk_need(num_parameters: int, kept_states: int) -> int:
-    """Bytes that a run's folder grows to: its states, one more while it is written, and what is handed over, twice."""
+    """Returns bytes that a run's folder grows to: its states, one more while it is written, and what is handed over, twice."""
     return num_parameters * ((kept_states + 1) * STATE_BYTES + 2 * HANDED_BYTES)
 
 
 def check_space(folder: str, need: int, replaced: int = 0, flag: str = "model_dir") -> int:
-    """The free bytes of the disk on which a run folder lies or will lie.
+    """Returns the free bytes of the disk on which a run folder lies or will lie.
 
     Args:
         need: what the run will write.
@@ -102,14 +103,14 @@ def check_space(folder: str, need: int, replaced: int = 0, flag: str = "model_di
 
 
 def held_bytes(model_dir: str) -> int:
-    """What a run folder holds already of what a run writes: its states and its network."""
+    """Returns what a run folder holds already of what a run writes: its states and its network."""
     tops = [os.path.join(model_dir, name) for name in ("checkpoints", "backbone")]
     found = (os.path.join(folder, name) for top in tops for folder, _, names in os.walk(top) for name in names)
     return sum(os.path.getsize(path) for path in found)
 
 
 def size(num_bytes: float) -> str:
-    """512 B, 3.1 MB, 1.2 GB."""
+    """Returns 512 B, 3.1 MB, 1.2 GB."""
     for unit in ("B", "kB", "MB"):
         if num_bytes < 1000:
             return f"{num_bytes:.0f} B" if unit == "B" else f"{num_bytes:.1f} {unit}"

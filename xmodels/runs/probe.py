@@ -10,7 +10,7 @@ LEVELS = {"majority": "most frequent label", "bag_of_words": "bag of words"}
 
 
 def charts(folder: str) -> list[Chart]:
-    """Accuracy by layer, a curve for each pooling; nothing where no probe was made, or its file is cut."""
+    """Returns accuracy by layer, a curve for each pooling; nothing where no probe was made, or its file is cut."""
     try:
         found = strict_json.read(os.path.join(folder, FILE))
         curves = _curves(found["readouts"])

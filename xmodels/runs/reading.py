@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from data_pipelines import strict_json
 from data_pipelines.errors import UsageError
-from data_pipelines.schema import Place, convert
+from data_pipelines.schema import Location, convert
 from xmodels.runs.baselines import Baselines
 from xmodels.runs.charts import COLOURS, Curve
 from xmodels.training.watching.progress import duration, measure_of, read_log
@@ -31,11 +31,11 @@ class Run:
     log: list[dict]
 
     def of_kind(self, kind: str) -> list[dict]:
-        """The entries of the log of one kind, such as "train"."""
+        """Returns the entries of the log of one kind, such as "train"."""
         return [entry for entry in self.log if entry.get("kind") == kind and isinstance(entry.get("step"), int)]
 
     def curve(self, kind: str, name: str, label: str, colour: str = "") -> Curve | None:
-        """One quantity over the steps; None where the log holds nothing of it.
+        """Returns one quantity over the steps; None where the log holds nothing of it.
 
         Speeds of 0 are gaps: where a line of the log covers nothing but the call that traced the graph.
         """
@@ -47,7 +47,7 @@ class Run:
 
 
 def read_runs(folders: Sequence[str]) -> list[Run]:
-    """The runs in some folders, named by what tells their paths apart."""
+    """Returns the runs in some folders, named by what tells their paths apart."""
     names = [os.path.basename(os.path.abspath(folder)) for folder in folders]
     if len(set(names)) < len(names):
         names = list(folders)
@@ -55,7 +55,7 @@ def read_runs(folders: Sequence[str]) -> list[Run]:
 
 
 def read_run(folder: str, name: str, colour: str) -> Run:
-    """What stands in one folder.
+    """Returns what stands in one folder.
 
     Raises:
         UsageError: there is no run.
@@ -70,13 +70,13 @@ def read_run(folder: str, name: str, colour: str) -> Run:
     )
     parts = (config, "config", "flags"), (config, "config", "settings"), (results, "results", "results")
     for values, file, key in parts:
-        convert(values.get(key, {}), dict, Place(os.path.join(folder, f"{file}.json"), key))
+        convert(values.get(key, {}), dict, Location(os.path.join(folder, f"{file}.json"), key))
     log = read_log(os.path.join(folder, "log.jsonl"))
     return Run(name, folder, colour, config, environment, results, Baselines.read(folder), log)
 
 
 def _json(path: str) -> dict:
-    """A JSON object; nothing where there is none, or one that a kill has cut."""
+    """Returns a JSON object; nothing where there is none, or one that a kill has cut."""
     try:
         value = strict_json.read(path)
     except (FileNotFoundError, ValueError):
@@ -85,7 +85,7 @@ def _json(path: str) -> dict:
 
 
 def seconds(log: Sequence[dict]) -> float:
-    """The time between entries; a gap that is far longer than the others, as after a kill, does not count."""
+    """Returns the time between entries; a gap that is far longer than the others, as after a kill, does not count."""
     times = [entry["time"] for entry in log if isinstance(entry.get("time"), int | float)]
     gaps = [b - a for a, b in zip(times, times[1:], strict=False)]
     usual = statistics.median(gaps) if gaps else 0.0
@@ -93,7 +93,7 @@ def seconds(log: Sequence[dict]) -> float:
 
 
 def state(run: Run) -> str:
-    """Whether a run is finished, or how far it has come and when it last wrote."""
+    """Returns whether a run is finished, or how far it has come and when it last wrote."""
     steps = [entry["step"] for kind in ("train", "evaluation") for entry in run.of_kind(kind)]
     done, asked = max(steps, default=0), run.config.get("settings", {}).get("num_train_steps")
     if run.results and run.results.get("num_train_steps") == asked:
@@ -112,14 +112,14 @@ def state(run: Run) -> str:
 
 
 def settings(run: Run) -> dict[str, object]:
-    """All that was set: flags, the numbers that hold, the network, the records."""
+    """Returns all that was set: flags, the numbers that hold, the network, the records."""
     config = dict(run.config)
     flags = {name: value for name, value in config.pop("flags", {}).items() if value is not None}
     return {**flags, **config.pop("settings", {}), **flat(config)}
 
 
 def flat(values: dict, prefix: str = "") -> dict[str, object]:
-    """Nested dictionaries with dotted names."""
+    """Returns nested dictionaries with dotted names."""
     found: dict[str, object] = {}
     for name, value in values.items():
         if isinstance(value, dict):

@@ -60,7 +60,7 @@ def report(options) -> str:
 
 
 def as_html(runs: Sequence[Run]) -> str:
-    """The whole page."""
+    """Returns the whole page."""
     names = [run.name for run in runs]
     head = ["", *names] if len(runs) > 1 else []
     sections = [
@@ -88,7 +88,7 @@ def _probes(runs: Sequence[Run]) -> str:
 
 
 def _compared(head: list[str], columns: Sequence[dict]) -> str:
-    """A table; of several runs what differs between them, and the rest folded up."""
+    """Returns a table; of several runs what differs between them, and the rest folded up."""
     rows = _rows(columns)
     if len(columns) == 1:
         return page.table(head, rows)
@@ -99,7 +99,7 @@ def _compared(head: list[str], columns: Sequence[dict]) -> str:
 
 
 def _rows(columns: Sequence[dict]) -> list[list]:
-    """Rows of a table from one dictionary a run: all names, in the order in which they first occur."""
+    """Returns rows of a table from one dictionary a run: all names, in the order in which they first occur."""
     names = dict.fromkeys(name for column in columns for name in column)
     return [[name, *(column.get(name) for column in columns)] for name in names]
 
@@ -134,7 +134,7 @@ def _summary(run: Run) -> dict[str, str]:
 
 
 def _measures(runs: Sequence[Run], *kinds: str) -> list[str]:
-    """What was scored: losses before measures, as the log has them."""
+    """Returns what was scored: losses before measures, as the log has them."""
     entries = [entry for run in runs for kind in kinds for entry in run.of_kind(kind)[-1:]]
     names = dict.fromkeys(name for entry in entries for name, v in entry.items() if isinstance(v, int | float))
     return [name for name in names if measure_of(name) not in NO_SCORE]  # several streams lead them with their names
@@ -146,7 +146,7 @@ def _distinct(names: list[str], entries: list[dict]) -> list[str]:
 
 
 def _scores(runs: Sequence[Run]) -> list[Chart]:
-    """A chart for each loss and measure, training and evaluation in one."""
+    """Returns a chart for each loss and measure, training and evaluation in one."""
     charts = []
     entries = [entry for run in runs for kind in ("train", "evaluation") for entry in run.of_kind(kind)]
     for name in _distinct(_measures(runs, "train", "evaluation"), entries):
@@ -208,7 +208,7 @@ def _norms(run: Run, several: bool) -> list[Chart]:
 
 
 def _pictures(run: Run) -> str:
-    """What the task has drawn of the answers of the weights that are handed over."""
+    """Returns what the task has drawn of the answers of the weights that are handed over."""
     folder = os.path.join(run.folder, PICTURES)
     paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder))] if os.path.isdir(folder) else []
     found = "".join(page.picture(path) for path in paths if path.endswith(".png"))
@@ -216,20 +216,20 @@ def _pictures(run: Run) -> str:
 
 
 def _errors(run: Run) -> str:
-    """Where the network that is handed over is wrong."""
+    """Returns where the network that is handed over is wrong."""
     found = errors.section(run.folder)
     return f"<h3>{html.escape(run.name)}</h3>{found}" if found else ""
 
 
 def _warnings(run: Run) -> str:
-    """The last warnings of a run, and which records it left out."""
+    """Returns the last warnings of a run, and which records it left out."""
     found = [(e["step"], e.get("text")) for e in run.of_kind("warning")][-MOST_WARNINGS:]
     found += [(e["step"], f"left out: {', '.join(map(str, e.get('shards', [])))}") for e in run.of_kind("lost")]
     return page.table(["step", run.name], found) if found else ""
 
 
 def _predictions(run: Run) -> str:
-    """What the network predicted at the last evaluation, and, folded up, at the first."""
+    """Returns what the network predicted at the last evaluation, and, folded up, at the first."""
     found = run.of_kind("samples")
     if not found:
         return ""

@@ -27,7 +27,7 @@ def sampler(
     learner, first: Callable[[], dict[str, tf.Tensor]], tokenizer: Tokenizer, labels: list[str] | None = None,
     stream: str | None = None,
 ) -> Callable[[], list]:  # fmt: skip
-    """A function that predicts some examples, always the same ones.
+    """Returns a function that predicts some examples, always the same ones.
 
     Args:
         first: gives a batch of these examples; called once, when they are predicted first.
@@ -74,19 +74,19 @@ def joined(samplers: Mapping[str, Callable[[], list]], note: str = "") -> Callab
 
 
 def first_batch(batches: Batches, count: int = COUNT) -> dict[str, tf.Tensor]:
-    """The first examples of a source."""
+    """Returns the first examples of a source."""
     return next(iter(dataclasses.replace(batches, batch_size=count, grouping=None).once(1)))
 
 
 def classes_of(objective, labels: list[str] | None = None) -> dict[str, tuple[str, Sequence[str]]]:
-    """What the numbers of an example mean: {feature: (title, the name of each value)}; `labels` as in `sampler`."""
+    """Returns what the numbers of an example mean: {feature: (title, the name of each value)}; `labels` as in `sampler`."""
     return {**({"labels": ("label", labels)} if labels else {}), **objective.classes}
 
 
 def examples(
     batch: dict, predictions: dict, tokenizer: Tokenizer, classes: Mapping[str, tuple[str, Sequence[str]]]
 ) -> list[dict]:
-    """The examples of a batch, those left out that only fill it up.
+    """Returns the examples of a batch, those left out that only fill it up.
 
     Args:
         batch: its features, and what `Objective.target_visibility` adds.
@@ -123,7 +123,7 @@ def _example(values: dict, predictions: dict, tokenizer: Tokenizer, classes) -> 
 
 
 def _shown(values: dict, predictions: dict, tokens: list[str], tokenizer: Tokenizer) -> dict:
-    """The pieces of an example, and the table that goes with some."""
+    """Returns the pieces of an example, and the table that goes with some."""
     slots = _slots(values, predictions.get("labels"), tokenizer) if "label_weights" in values else {}
     if "target_ids" in values:  # an answer of its own
         answer = pieces([truth for truth, _ in slots.values()], _predicted(slots))
@@ -138,7 +138,7 @@ def _shown(values: dict, predictions: dict, tokens: list[str], tokenizer: Tokeni
 
 
 def _fragments(values: dict, slots: dict) -> dict:
-    """A note of the places that the decoder fills, where it is told them."""
+    """Returns a note of the places that the decoder fills, where it is told them."""
     is_packed = "pack_ids" in values  # its targets count from their own beginning
     if "target_position_ids" not in values or is_packed or not slots:
         return {}
@@ -148,7 +148,7 @@ def _fragments(values: dict, slots: dict) -> dict:
 
 
 def _hidden(values: dict, predictions: dict, slots: dict, tokens: list[str], tokenizer: Tokenizer) -> dict:
-    """The pieces of a text with hidden tokens, and what their objective has to show besides. `slots` are of `_slots`."""
+    """Returns the pieces of a text with hidden tokens, and what their objective has to show besides. `slots` are of `_slots`."""
     hidden = {int(values["mask_positions"][slot]): pair for slot, pair in slots.items()}
     if hidden and "span_labels" in predictions:
         named = [int(predictions["span_labels"][slot]) for slot in slots]
@@ -160,7 +160,7 @@ def _hidden(values: dict, predictions: dict, slots: dict, tokens: list[str], tok
 
 
 def _marked(tokens: list[str], name: str, values: dict, predictions: dict) -> dict[int, tuple[str, str | None]]:
-    """{place of a token: (as its label writes it, as the predicted one does)}, where one of both is 1."""
+    """Returns {place of a token: (as its label writes it, as the predicted one does)}, where one of both is 1."""
     real = values["padding_mask"].astype(bool)
     truth, predicted = values[name][real], predictions[name][real] if name in predictions else None
 
@@ -175,12 +175,12 @@ def _marked(tokens: list[str], name: str, values: dict, predictions: dict) -> di
 
 
 def _span(places: dict, tokens: list[str]) -> str:
-    """The tokens from `start_positions` to `end_positions`; one that stands for all is none of the text."""
+    """Returns the tokens from `start_positions` to `end_positions`; one that stands for all is none of the text."""
     return " ".join(tokens[int(places["start_positions"]) : int(places["end_positions"]) + 1]) or "nothing"
 
 
 def _slots(values: dict, predictions, tokenizer: Tokenizer) -> dict[int, tuple[str, str | None]]:
-    """{slot of the labels: (truth, prediction)}, for labels that have a weight."""
+    """Returns {slot of the labels: (truth, prediction)}, for labels that have a weight."""
     used = [slot for slot, weight in enumerate(values["label_weights"]) if weight]
     return {
         slot: (
@@ -192,7 +192,7 @@ def _slots(values: dict, predictions, tokenizer: Tokenizer) -> dict[int, tuple[s
 
 
 def _predicted(slots: dict) -> dict:
-    """The slots that have a prediction; of a text that is not hidden the others are no news."""
+    """Returns the slots that have a prediction; of a text that is not hidden the others are no news."""
     return {slot: pair for slot, pair in slots.items() if pair[1] is not None}
 
 
@@ -202,7 +202,7 @@ def _pair(name: str, values: dict, predictions: dict, names) -> list:
 
 
 def _text(tokenizer: Tokenizer, identity) -> str:
-    """A token as the vocabulary writes it; of byte-level vocabularies in characters."""
+    """Returns a token as the vocabulary writes it; of byte-level vocabularies in characters."""
     if int(identity) >= len(tokenizer.vocabulary):
         return SPARE
     token = tokenizer.vocabulary.tokens[int(identity)]

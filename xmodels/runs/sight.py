@@ -11,7 +11,8 @@ MAY_SEE = f"what it sees ({UNSEEN}: tokens it does not see)"
 
 
 def shown(tokens: list[str], hidden: Hidden, seen: np.ndarray) -> dict:
-    """Pieces whose marks are the places in the order of the targets, where they have one; and a table of what three of them see.
+    """Returns pieces whose marks are the places in the order of the targets, where they have one; and a table of what three of
+    them see.
 
     Args:
         tokens, hidden: as of `pieces`.
@@ -40,7 +41,7 @@ def shown(tokens: list[str], hidden: Hidden, seen: np.ndarray) -> dict:
 
 
 def view(tokens: list[str], hidden: Hidden, place: int, seen: np.ndarray) -> list:
-    """The text as the target at `place` sees it; what it does not see in a row is one token, such as `▢×12`."""
+    """Returns the text as the target at `place` sees it; what it does not see in a row is one token, such as `▢×12`."""
     found: list[str] = []
     target = 0
     for is_seen, run in itertools.groupby(range(len(tokens)), lambda at: bool(seen[at])):
@@ -52,6 +53,6 @@ def view(tokens: list[str], hidden: Hidden, place: int, seen: np.ndarray) -> lis
 
 
 def unseen(first: str, count: int) -> str:
-    """What stands for `count` tokens; with the blank before `first`, as the vocabulary writes it."""
+    """Returns what stands for `count` tokens; with the blank before `first`, as the vocabulary writes it."""
     blank = first[:1] if first[:1] in ("▁", "Ġ") else ""
     return f"{blank}{UNSEEN}" + (f"×{count}" if count > 1 else "")

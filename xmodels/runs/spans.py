@@ -11,7 +11,7 @@ NOT_ASKED = "(not predicted: the span is next to an end of the text)"
 
 
 def shown(tokens: list[str], hidden: Hidden, beside: dict[int, str | None]) -> dict:
-    """Pieces whose marks are the numbers of the spans, and a table of the spans.
+    """Returns pieces whose marks are the numbers of the spans, and a table of the spans.
 
     Args:
         tokens, hidden: as of `pieces`; the places of `hidden` ascend.
@@ -27,7 +27,7 @@ def shown(tokens: list[str], hidden: Hidden, beside: dict[int, str | None]) -> d
 
 
 def runs(places: list[int]) -> list[list[int]]:
-    """Ascending places as runs of neighbours."""
+    """Returns ascending places as runs of neighbours."""
     found: list[list[int]] = []
     for place in places:
         if found and place == found[-1][-1] + 1:
@@ -45,5 +45,5 @@ def _from_beside(tokens: list[str], hidden: Hidden, beside: dict[int, str | None
 
 
 def part(tokens: list[str], hidden: Hidden, begin: int, end: int) -> list:
-    """The pieces of the tokens from `begin` to before `end`."""
+    """Returns the pieces of the tokens from `begin` to before `end`."""
     return pieces(tokens[begin:end], {place - begin: pair for place, pair in hidden.items() if begin <= place < end})

@@ -15,12 +15,12 @@ Outputs = dict[str, np.ndarray]  # by name, (B, ...)
 
 
 def rows_of(outputs: Outputs, start: int, stop: int) -> Outputs:
-    """The outputs of some rows of a batch."""
+    """Returns the outputs of some rows of a batch."""
     return {name: value[start:stop] for name, value in outputs.items()}
 
 
 def joined(parts: Sequence[Outputs]) -> Outputs:
-    """The outputs of parts of a question, one below the other; shorter rows are filled up."""
+    """Returns the outputs of parts of a question, one below the other; shorter rows are filled up."""
     if len(parts) == 1:
         return parts[0]
     return {name: np.concatenate(_as_wide([part[name] for part in parts])) for name in parts[0]}
@@ -38,7 +38,7 @@ def _as_wide(parts: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def without_filling(outputs: Outputs, signature: Signature) -> Outputs:
-    """Rows without what fills them all up, so that an answer does not depend on which other rows were in its batch."""
+    """Returns rows without what fills them all up, so that an answer does not depend on which other rows were in its batch."""
     if not signature.fills:
         return outputs
     open_ended = [name for name, each in signature.outputs.items() if len(each.shape) > 1 and each.shape[1] is None]
@@ -52,7 +52,7 @@ def without_filling(outputs: Outputs, signature: Signature) -> Outputs:
 
 
 def as_json(outputs: Outputs, num_rows: int, by_rows: bool) -> bytes:
-    """The body of an answer: {"predictions": [...]} by rows, {"outputs": ...} by columns.
+    """Returns the body of an answer: {"predictions": [...]} by rows, {"outputs": ...} by columns.
 
     A single output stands without its name, as with TensorFlow Serving. Floats have as many digits as tell them apart.
 
@@ -88,7 +88,7 @@ def _plain(name: str, value: np.ndarray) -> Any:
 
 
 def _shortest(row: np.ndarray | np.float32) -> Any:
-    """float32 as the shortest decimals that stand for them: 0.1, not 0.10000000149011612."""
+    """Returns float32 as the shortest decimals that stand for them: 0.1, not 0.10000000149011612."""
     return float(str(row)) if not row.ndim else row.astype("U").astype(np.float64).tolist()
 
 

@@ -55,7 +55,7 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def running(self, app: Starlette) -> AsyncIterator[None]:
-        """The life of the app."""
+        """Yields the life of the app."""
         self.batches = Batches(self.limits, self.metrics)
         try:
             yield
@@ -64,7 +64,7 @@ class Service:
             await self.batches.close()
 
     async def get_model(self, request: Request) -> Response:
-        """GET /v1/models/NAME, /versions/N and /metadata."""
+        """Answers GET /v1/models/NAME, /versions/N and /metadata."""
         folder, verb = self.model.folder, self._verb(request)
         if verb == "/metadata":
             spec = {"name": folder.name, "signature_name": "", "version": folder.version}
@@ -75,7 +75,7 @@ class Service:
         return JSONResponse({"model_version_status": [status]})
 
     async def predict(self, request: Request) -> Response:
-        """POST /v1/models/NAME:predict."""
+        """Answers POST /v1/models/NAME:predict."""
         if (verb := self._verb(request)) != ":predict":
             raise RequestError(f"{verb} is not answered: the signatures of the model are for :predict.")
         with self.batches.coming():
@@ -90,13 +90,13 @@ class Service:
         return Response(answer, media_type="application/json")
 
     async def malformed(self, request: Request) -> Response:
-        """Any other method or address below /v1, which is no fault of finding, as with TensorFlow Serving."""
+        """Answers any other method or address below /v1 with a fault of the request, as TensorFlow Serving does."""
         if request.method == "GET" and request.url.path == "/v1/models":
             raise RequestError("Missing model name in request.")
         raise _malformed(request)
 
     def _verb(self, request: Request) -> str | None:
-        """What is asked of the model: a verb, "/metadata", or None for its state.
+        """Returns what is asked of the model: a verb, "/metadata", or None for its state.
 
         Raises:
             RequestError: in the words of TensorFlow Serving, the address does not go with the method (400), or another model or
@@ -116,27 +116,27 @@ class Service:
         raise RequestError(f"{missing}. Served is {folder.name}, version {folder.version}.", 404)
 
     async def live(self, request: Request) -> Response:
-        """GET /health/live: the process answers."""
+        """Answers GET /health/live: the process answers."""
         return JSONResponse({"live": True})
 
     async def ready(self, request: Request) -> Response:
-        """GET /health and /health/ready: requests are taken; 503 while the server ends or its queue is full."""
+        """Answers GET /health and /health/ready: requests are taken; 503 while the server ends or its queue is full."""
         is_ready = not self.draining and not self.batches.is_full
         return JSONResponse({"live": True, "ready": is_ready}, 200 if is_ready else 503)
 
     async def numbers(self, request: Request) -> Response:
-        """GET /metrics."""
+        """Answers GET /metrics."""
         return Response(generate_latest(self.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def page(self, request: Request) -> Response:
-        """GET / and what belongs to the page."""
+        """Answers GET / and what belongs to the page."""
         name = request.path_params.get("file", "index.html")
         if name not in PAGE:
             raise RequestError("Not found.", 404)
         return Response((resources.files("xmodels.serving") / "page" / name).read_bytes(), media_type=PAGE[name])
 
     async def description(self, request: Request) -> Response:
-        """GET /page/model.json: what the page asks for, and how."""
+        """Answers GET /page/model.json: what the page asks for, and how."""
         signatures = {
             name: {
                 "inputs": {
@@ -165,7 +165,7 @@ def make_app(
     log_requests: bool = False,
     hosts: Hosts | None = None,
 ) -> Starlette:
-    """The ASGI application of a model; `app.state.service` is its Service.
+    """Returns the ASGI application of a model; `app.state.service` is its Service.
 
     Args:
         hosts: which requests are answered; None for all.

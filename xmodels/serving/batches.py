@@ -68,7 +68,7 @@ class Batches:
 
     @contextlib.contextmanager
     def coming(self) -> Iterator[None]:
-        """While the body runs, a question is under way, for which a batch may wait a little."""
+        """Announces that a question is under way while the body runs; a batch may wait a little for it."""
         self._coming += 1
         try:
             yield
@@ -77,7 +77,7 @@ class Batches:
             self._changed.set()
 
     async def ask(self, question: Question) -> Outputs:
-        """The outputs of a question. Where the caller is cancelled, rows that wait are dropped.
+        """Returns the outputs of a question. Where the caller is cancelled, rows that wait are dropped.
 
         Raises:
             RequestError: too many rows, at a time (413) or for now (503).
@@ -143,7 +143,7 @@ class Batches:
         return sum(part.num_rows for part in self._waiting if part.question.group == group)
 
     def _take(self) -> list[Part]:
-        """The oldest part, and those that may be asked with it; where there are too many, those of like length."""
+        """Returns the oldest part, and those that may be asked with it; where there are too many, those of like length."""
         if not self._waiting:
             return []
         first = self._waiting.popleft()

@@ -11,7 +11,7 @@ from xmodels.serving.limits import GONE, Limits, RequestError
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:
-    """The body. What is too long is received and thrown away, so that its client reads why.
+    """Returns the body. What is too long is received and thrown away, so that its client reads why.
 
     Raises:
         RequestError: it is too long (413), too slow (408), compressed (415), or its client has left.
@@ -46,7 +46,7 @@ async def read_body(request: Request, limits: Limits) -> bytes:
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, Any]) -> Any:
-    """What `work` returns; cancels it where the client leaves before.
+    """Returns what `work` returns; cancels it where the client leaves before.
 
     Raises:
         RequestError: the client has left.

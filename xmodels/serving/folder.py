@@ -29,7 +29,7 @@ class ModelFolder:
 
 
 def find_model(export_dir: str, name: str | None = None) -> ModelFolder:
-    """The highest version in a folder that `export_model` wrote.
+    """Returns the highest version in a folder that `export_model` wrote.
 
     Raises:
         DataError: there is none.
@@ -55,7 +55,7 @@ def find_model(export_dir: str, name: str | None = None) -> ModelFolder:
 
 
 def labels_of(folder: ModelFolder) -> list[str] | None:
-    """The labels of `probabilities`, in their order; None where the export does not say.
+    """Returns the labels of `probabilities`, in their order; None where the export does not say.
 
     Raises:
         DataError: the file is damaged.

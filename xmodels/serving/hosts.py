@@ -65,7 +65,7 @@ class Hosts:
         return _is_address(name) and not _is_loopback(self.listens)
 
     def _is_own(self, origin: str, host: str | None) -> bool:
-        """Whether a page is the server's own, perhaps behind a proxy that takes its name away."""
+        """Returns whether a page is the server's own, perhaps behind a proxy that takes its name away."""
         if "*" in self.allowed:
             return True
         scheme, found, place = origin.partition("://")

@@ -76,7 +76,7 @@ class Signature:
         return not lists and FILLED in self.outputs and None in self.outputs[FILLED].shape[1:]
 
     def __call__(self, values: Values) -> dict[str, np.ndarray]:
-        """The outputs."""
+        """Returns the outputs."""
         tensors = {}
         for name, value in values.items():
             wanted = self.inputs[name]

@@ -99,7 +99,8 @@ SAVING = frozenset(("MergeV2Checkpoints", "RestoreV2", "SaveV2", "ShardedFilenam
 
 
 def refused_ops(graph: meta_graph_pb2.MetaGraphDef) -> set[str]:
-    """The ops of a SavedModel that may not run: those that are not `ALLOWED`, and those of `SAVING` where a signature reaches them.
+    """Returns the ops of a SavedModel that may not run: those that are not `ALLOWED`, and those of `SAVING` where a signature
+    reaches them.
 
     A function that has the name of an op counts as that op.
     """
@@ -123,7 +124,7 @@ def refused_ops(graph: meta_graph_pb2.MetaGraphDef) -> set[str]:
 
 
 def _called(node: node_def_pb2.NodeDef, functions) -> Iterator[str]:
-    """The functions that a node names, as its op or as an attribute."""
+    """Yields the functions that a node names, as its op or as an attribute."""
     if node.op in functions:
         yield node.op
     for value in node.attr.values():
@@ -131,7 +132,7 @@ def _called(node: node_def_pb2.NodeDef, functions) -> Iterator[str]:
 
 
 def _reached(names: set[str], functions) -> set[str]:
-    """These functions and all that they call."""
+    """Returns these functions and all that they call."""
     reached, waiting = set(), list(names)
     while waiting:
         name = waiting.pop()

@@ -43,7 +43,7 @@ class Question:
         return self.signature.name, *map(str, shared)
 
     def part(self, start: int, stop: int) -> dict[str, Any]:
-        """The values of some of the rows."""
+        """Returns the values of some of the rows."""
         return {wanted.name: value[start:stop] if wanted.is_column else value for value, wanted in self._inputs()}
 
     def _inputs(self):
@@ -51,7 +51,7 @@ class Question:
 
 
 def read_question(body: bytes, signatures: Mapping[str, Signature], limits: Limits) -> Question:
-    """The question in the body of a request.
+    """Returns the question in the body of a request.
 
     Raises:
         RequestError: it says what is wrong and where.
@@ -151,7 +151,7 @@ def _check_names(found: Any, names: list[str], place: str) -> None:
 
 
 def _value(found: Any, wanted: Tensor, axis: int, place: str, limits: Limits) -> Any:
-    """The value of axes `axis` and beyond of an input, checked."""
+    """Returns the value of axes `axis` and beyond of an input, checked."""
     if axis < len(wanted.shape):
         size = wanted.shape[axis]
         if not isinstance(found, list) or size not in (None, len(found)):

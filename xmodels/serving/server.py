@@ -68,7 +68,7 @@ def serve(
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket at an address, that listens when the server runs.
+    """Returns a socket at an address, that listens when the server runs.
 
     Raises:
         UsageError: the address is in use, not of this machine, or no address.
@@ -177,7 +177,7 @@ class PatientProtocol(H11Protocol):
 
 
 async def crowded(scope: Scope, receive: Receive, send: Send) -> None:
-    """The app of connections beyond `MOST_CONNECTIONS`."""
+    """Answers connections beyond `MOST_CONNECTIONS`."""
     body = _json({"error": f"The server has {MOST_CONNECTIONS:,} connections, which is the most. Try again later."})
     headers = [(b"retry-after", b"1"), (b"connection", b"close"), *HEADERS.items()]
     await send({"type": "http.response.start", "status": 503, "headers": [*_described(body), *headers]})

@@ -75,19 +75,19 @@ class Watch:
 
 
 async def request_error(request: Request, error: RequestError) -> Response:
-    """What is wrong with a request, as JSON."""
+    """Returns what is wrong with a request, as JSON."""
     return _error(str(error), error.code, error.headers)
 
 
 async def http_error(request: Request, error: HTTPException) -> Response:
-    """What Starlette refuses, as JSON."""
+    """Returns what Starlette refuses, as JSON."""
     if error.status_code == 404:
         return _error("Not found. Expected /v1/models/NAME:predict, /health, /metrics or /.", 404)
     return _error(f"{error.detail}.", error.status_code, dict(error.headers or {}))
 
 
 async def refused_by_network(request: Request, error: tf.errors.InvalidArgumentError) -> Response:
-    """What ops of the SavedModel refuse, such as a number out of bounds."""
+    """Returns what ops of the SavedModel refuse, such as a number out of bounds."""
     lines = (line.strip() for line in error.message.splitlines())
     messages = [
         line for line in lines if line and not line.startswith(("Graph execution", "Detected at", "<stack", "[["))

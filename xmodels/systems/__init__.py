@@ -15,12 +15,12 @@ from xmodels.training.finetuning import AUXILIARY_LM, FineTuning
 
 
 def names() -> list[str]:
-    """The systems there are, sorted."""
+    """Returns the systems there are, sorted."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__))
 
 
 def load(name: str) -> ModuleType:
-    """The module of a system. Raises a UsageError with the nearest names where there is none."""
+    """Returns the module of a system. Raises a UsageError with the nearest names where there is none."""
     check_known(name)
     return importlib.import_module(f"{__name__}.{name}")
 
@@ -32,7 +32,7 @@ def check_known(name: str) -> None:
 
 
 def summaries() -> dict[str, str]:
-    """What each system is: the first paragraph of its file. Reads the files and imports none of them."""
+    """Returns what each system is: the first paragraph of its file. Reads the files and imports none of them."""
     return {name: _summary(os.path.join(__path__[0], f"{name}.py")) for name in names()}
 
 
@@ -43,7 +43,7 @@ def _summary(path: str) -> str:
 
 
 def of_model(name: str | None, model: str, source: str) -> ModuleType | None:
-    """The system of a model folder; None where no system trains its network.
+    """Returns the system of a model folder; None where no system trains its network.
 
     Args:
         name: what the folder says; None where it says nothing, so that the network tells.
@@ -68,24 +68,24 @@ def of_model(name: str | None, model: str, source: str) -> ModuleType | None:
 
 @functools.cache
 def default_for(model: str) -> str | None:
-    """The system of a network that names none: the one of the same name, or else the first that trains it."""
+    """Returns the system of a network that names none: the one of the same name, or else the first that trains it."""
     others = (name for name in names() if name != model)
     ordered = [model, *others] if model in names() else others
     return next((name for name in ordered if model_of(load(name)) == model), None)
 
 
 def model_of(system: ModuleType) -> str:
-    """The file of the network that a system trains."""
+    """Returns the file of the network that a system trains."""
     return system.MODEL.__module__.rsplit(".", 1)[-1]
 
 
 def name_of(system: ModuleType) -> str:
-    """The name of a system."""
+    """Returns the name of a system."""
     return system.__name__.rsplit(".", 1)[-1]
 
 
 def configuration(system: ModuleType, vocabulary, size: str):
-    """The network of a size: what the system's own `configuration` says, or else the numbers of its `SIZES`."""
+    """Returns the network of a size: what the system's own `configuration` says, or else the numbers of its `SIZES`."""
     make = vars(system).get("configuration")
     if make is not None:
         return make(vocabulary, size)
@@ -93,13 +93,13 @@ def configuration(system: ModuleType, vocabulary, size: str):
 
 
 def options_class(system: ModuleType) -> type | None:
-    """The dataclass of the system's own numbers; None where it has none."""
+    """Returns the dataclass of the system's own numbers; None where it has none."""
     return vars(system).get("Options")
 
 
 def slots_of(system: ModuleType | None, rate: float | None, length: int, stored: int) -> int:
-    """The most tokens to hide in a row: `stored`, as the records say, or more if the system hides each unit with a probability of its
-    own. Such a system has a function `slots` of the rate and the length."""
+    """Returns the most tokens to hide in a row: `stored`, as the records say, or more if the system hides each unit with a
+    probability of its own. Such a system has a function `slots` of the rate and the length."""
     drawn = vars(system).get("slots") if system else None
     return max(stored, drawn(rate, length)) if drawn and rate else stored
 
@@ -128,6 +128,6 @@ def finetuning(system: ModuleType | None, task: str, network, options) -> FineTu
 
 
 def recipe(system: ModuleType, vocabulary, records, config, options=None):
-    """The recipe of a network of that configuration, with the system's own numbers where it has some."""
+    """Returns the recipe of a network of that configuration, with the system's own numbers where it has some."""
     own = {} if options is None else {"options": options}
     return system.recipe(vocabulary, records, config=config, **own)

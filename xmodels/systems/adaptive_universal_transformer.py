@@ -35,7 +35,7 @@ def recipe(
     config: AdaptiveUniversalTransformerConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """The numbers of the Universal Transformer; pondering costs 0.01 a step."""
+    """Returns the numbers of the Universal Transformer; pondering costs 0.01 a step."""
     options = options or Options()
     config = config or AdaptiveUniversalTransformerConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     like = universal_transformer.recipe(vocabulary, records, size, config, options)

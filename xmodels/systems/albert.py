@@ -61,8 +61,8 @@ def recipe(
     config: AlbertConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """Section 4.1: n-grams of up to three words, LAMB, batch 4,096, peak 0.00176, 125,000 steps; the released script warms up
-    for 3,125."""
+    """Returns the recipe of section 4.1: n-grams of up to three words, LAMB, batch 4,096, peak 0.00176, 125,000 steps; the
+    released script warms up for 3,125."""
     options = options or Options()
     config = config or AlbertConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     corrupt = mask_ngrams(vocabulary, options.rate(records), records.num_predictions, options.longest)

@@ -76,7 +76,7 @@ class Options:
                 raise ValueError(f"`{name}` must lie between 0 and 1.")
 
     def noises(self, vocabulary: Vocabulary) -> list[Op]:
-        """The ops in their order."""
+        """Returns the ops in their order."""
         mask = vocabulary[MASK]
         every = (
             (self.permutation, lambda: compose(mark_sentences(vocabulary), permute_sentences(self.permutation))),
@@ -100,8 +100,8 @@ def recipe(
     config: BartConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """Section 5: batch 8,000, 500,000 steps. The paper gives no rate: 4e-4 and its warm-up are those of fairseq's recipes for RoBERTa
-    large, Adam's numbers too."""
+    """Returns the recipe of section 5: batch 8,000, 500,000 steps. The paper gives no rate: 4e-4 and its warm-up are those of
+    fairseq's recipes for RoBERTa large, Adam's numbers too."""
     options = options or Options()
     config = config or BartConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     corrupt = compose(keep_target, *options.noises(vocabulary), frame_denoising(vocabulary, records.sequence_length))

@@ -31,7 +31,7 @@ class MaskingOptions:
             raise ValueError("`masking_rate` must lie between 0 and 1.")
 
     def rate(self, records: Records) -> float:
-        """The share of the tokens that is hidden."""
+        """Returns the share of the tokens that is hidden."""
         return records.masking_rate if self.masking_rate is None else self.masking_rate
 
 
@@ -44,7 +44,8 @@ class Options(MaskingOptions):
 
 
 def objective_of(config: BertConfig, corrupt: Op | None, options: Options) -> Objective:
-    """Masked LM, and next sentence prediction unless it is left out. Each draws its weights when it is made, so the order stays."""
+    """Returns masked LM, and next sentence prediction unless it is left out. Each draws its weights when it is made, so the
+    order stays."""
     masked = MaskedLM(config, corrupt)
     return together(masked, NextSentence(config)) if options.next_sentence else together(masked)
 
@@ -56,7 +57,8 @@ def recipe(
     config: BertConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """Appendix A.2 of the paper: batch 256, peak 1e-4 after 10,000 steps, 1,000,000 steps, weight decay 0.01."""
+    """Returns the recipe of appendix A.2 of the paper: batch 256, peak 1e-4 after 10,000 steps, 1,000,000 steps, weight decay
+    0.01."""
     options = options or Options()
     config = config or BertConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     corrupt = mask_tokens(vocabulary[MASK], len(vocabulary), options.rate(records), records.num_predictions)

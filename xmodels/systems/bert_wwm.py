@@ -25,9 +25,9 @@ def recipe(
     config: BertConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """A phase of the paper: LAMB, peak 1e-4 after 10 % of 100,000 steps, in batches of 2,560 rows of 128 tokens, or of 384 longer
-    ones. The second phase, with rows of 512, is a run of its own that begins with the weights of the first one. Those of -ext have
-    1,000,000 and 400,000 steps."""
+    """Returns a phase of the paper: LAMB, peak 1e-4 after 10 % of 100,000 steps, in batches of 2,560 rows of 128 tokens, or of
+    384 longer ones. The second phase, with rows of 512, is a run of its own that begins with the weights of the first one.
+    Those of -ext have 1,000,000 and 400,000 steps."""
     options = options or Options()
     config = config or BertConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     corrupt = mask_whole_words(

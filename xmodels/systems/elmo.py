@@ -42,8 +42,8 @@ def recipe(
     config: ElmoConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """Section 3.4 and bilm-tf: AdaGrad at a rate of 0.2, 3 devices with 128 streams of 20 words, ten epochs of a billion words, norm
-    of the gradients at most 10."""
+    """Returns the recipe of section 3.4 and bilm-tf: AdaGrad at a rate of 0.2, 3 devices with 128 streams of 20 words, ten
+    epochs of a billion words, norm of the gradients at most 10."""
     options = options or Options()
     config = config or ElmoConfig(len(vocabulary), **SIZES[size])
     return Recipe(

@@ -34,8 +34,8 @@ TEXT, DIALOGUE = "text", "dialogue"  # tasks of a run that learns both
 
 
 def slots(rate: float, length: int) -> int:
-    """Room for what is hidden of a row in nearly all draws: each unit is drawn by itself, so it is more or less than `rate` of them.
-    Three standard deviations above the mean, of units of two tokens."""
+    """Returns room for what is hidden of a row in nearly all draws: each unit is drawn by itself, so it is more or less than
+    `rate` of them. Three standard deviations above the mean, of units of two tokens."""
     mean = rate * length
     return min(length - 2, math.ceil(mean + 3 * math.sqrt(2 * mean * (1 - rate))))
 
@@ -57,12 +57,12 @@ class Options(bert.MaskingOptions):
 
 
 def configuration(vocabulary: Vocabulary, size: str) -> ErnieConfig:
-    """The network of a size, with a table of roles for dialogues."""
+    """Returns the network of a size, with a table of roles for dialogues."""
     return ErnieConfig(vocabulary_size=len(vocabulary), num_roles=NUM_ROLES, **SIZES[size])
 
 
 def stages(records: Records, shares: tuple[float, ...] | None) -> dict[str, tuple[str | None, float]]:
-    """{what is hidden: (the feature that is 1 where a unit opens, None for tokens; the share of the steps)}.
+    """Returns {what is hidden: (the feature that is 1 where a unit opens, None for tokens; the share of the steps)}.
 
     The units of the first stage are the characters of Chinese, which are its tokens, and the words of other languages (section 3.2.1).
     Stages of the same units are one.
@@ -95,8 +95,8 @@ def recipe(
     config: ErnieConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """The released script: batches of 8,192 tokens on each device, here eight of them, AdamW with bias correction, peak 1e-4 after
-    5,000 of 1,000,000 steps."""
+    """Returns the released script: batches of 8,192 tokens on each device, here eight of them, AdamW with bias correction, peak
+    1e-4 after 5,000 of 1,000,000 steps."""
     options = options or Options()
     config = config or configuration(vocabulary, size)
     chosen = stages(records, options.stages)

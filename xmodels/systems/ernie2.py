@@ -82,8 +82,9 @@ def recipe(
     config: ErnieConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """The numbers of the paper: batches of 393,216 tokens, here 768 rows of 512; AdamW with beta2 0.98, peak 5e-5, of Chinese 1.28e-4,
-    after 4,000 steps, then falling with the root of the step. 50,000 steps a task, as in its comparison of schedules."""
+    """Returns the numbers of the paper: batches of 393,216 tokens, here 768 rows of 512; AdamW with beta2 0.98, peak 5e-5, of
+    Chinese 1.28e-4, after 4,000 steps, then falling with the root of the step. 50,000 steps a task, as in its comparison of
+    schedules."""
     options = options or Options()
     config = config or ErnieConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     tasks = _tasks(vocabulary, records, config, options)
@@ -154,7 +155,7 @@ def _tasks(vocabulary, records: Records, config: ErnieConfig, options: Options) 
 def _task(
     name: str, config: ErnieConfig, made: Callable[[], Objective], frame: Op, labelled: bool = False
 ) -> PretrainingTask:
-    """A task whose batches say so on each token; its row must be in the table of the network."""
+    """Returns a task whose batches say so on each token; its row must be in the table of the network."""
     row = TASKS.index(name)
 
     def objective():

@@ -36,7 +36,8 @@ def recipe(
     config: GloveConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """AdaGrad, whose sums begin at 1, at a constant rate; of 4 records of 1,024 pairs, whose gradients are summed, not averaged."""
+    """Returns AdaGrad, whose sums begin at 1, at a constant rate; of 4 records of 1,024 pairs, whose gradients are summed, not
+    averaged."""
     options = options or Options()
     config = config or GloveConfig(len(vocabulary), **SIZES[size])
     return Recipe(

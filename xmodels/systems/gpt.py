@@ -29,7 +29,8 @@ WRITING = Writing(objective=lambda config: CausalLM())
 
 
 def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: GptConfig | None = None) -> Recipe:
-    """Section 4.1: 64 runs of 512 pieces, Adam with weight decay 0.01, peak 2.5e-4 after 2,000 steps, cosine to 0, 100 epochs.
+    """Returns the recipe of section 4.1: 64 runs of 512 pieces, Adam with weight decay 0.01, peak 2.5e-4 after 2,000 steps,
+    cosine to 0, 100 epochs.
 
     An epoch of the books of the paper is about a billion pieces, so that many epochs are about 3,000,000 steps.
     """

@@ -16,8 +16,8 @@ RATES = {"base": 6e-4, "medium": 3e-4, "large": 2.5e-4, "xl": 1.5e-4}
 
 
 def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: Gpt2Config | None = None) -> Recipe:
-    """Section 2.3: 512 runs of 1,024 pieces. The paper gives no rate and no number of steps: these are of later reports on
-    models of such sizes (Brown et al., 2020, table 2.1, and the optimizer and cosine of its appendix B)."""
+    """Returns the recipe of section 2.3: 512 runs of 1,024 pieces. The paper gives no rate and no number of steps: these are of
+    later reports on models of such sizes (Brown et al., 2020, table 2.1, and the optimizer and cosine of its appendix B)."""
     config = config or Gpt2Config(vocabulary_size=len(vocabulary), **SIZES[size])
     return Recipe(
         backbone=lambda: Gpt2(config),

@@ -17,7 +17,7 @@ __all__ = ["SIZES"]
 
 
 def configuration(vocabulary: Vocabulary, size: str) -> RobertaConfig:
-    """The network of a size of RoBERTa with this mixer."""
+    """Returns the network of a size of RoBERTa with this mixer."""
     return dataclasses.replace(roberta.configuration(vocabulary, size), mixer="linformer")
 
 
@@ -25,6 +25,7 @@ def recipe(
     vocabulary: Vocabulary, records: Records, size: str = "base", config: RobertaConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:  # fmt: skip
-    """Section 5.1: 250,000 steps at length 512. All other numbers are RoBERTa's, of which the paper names no other."""
+    """Returns the recipe of section 5.1: 250,000 steps at length 512. All other numbers are RoBERTa's, of which the paper names
+    no other."""
     config = config or configuration(vocabulary, size)
     return dataclasses.replace(roberta.recipe(vocabulary, records, size, config, options), num_steps=250_000)

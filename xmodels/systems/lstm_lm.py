@@ -12,9 +12,10 @@ READING, WRITING = None, Writing(objective=UntiedLM)
 
 
 def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: LstmLMConfig | None = None) -> Recipe:
-    """Section 4.1: 20 streams, gradient descent at rate 1, norm of gradients at most 5, of `large` 10. The paper sums the loss over
-    the L steps of a segment (20 or 35) where we take the mean, so the rate is L and the norm is divided by L, which is the same. It
-    halves the rate (or divides it by 1.2) after every epoch from the fifth (seventh) on; here it falls in a line."""
+    """Returns the recipe of section 4.1: 20 streams, gradient descent at rate 1, norm of gradients at most 5, of `large` 10.
+    The paper sums the loss over the L steps of a segment (20 or 35) where we take the mean, so the rate is L and the norm is
+    divided by L, which is the same. It halves the rate (or divides it by 1.2) after every epoch from the fifth (seventh) on;
+    here it falls in a line."""
     config = config or LstmLMConfig(len(vocabulary), **SIZES[size])
     length = records.sequence_length
     return Recipe(

@@ -39,8 +39,8 @@ def recipe(
     config: MarianConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """The numbers of Marian's example of a Transformer: 3e-4 after 16,000 steps, which then falls with the root of the step,
-    Adam with .9, .98 and 1e-9, gradients clipped at 5. Batches and steps are those of the Transformer."""
+    """Returns the numbers of Marian's example of a Transformer: 3e-4 after 16,000 steps, which then falls with the root of the
+    step, Adam with .9, .98 and 1e-9, gradients clipped at 5. Batches and steps are those of the Transformer."""
     options = options or Options()
     config = config or MarianConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     like = transformer.recipe(vocabulary, records, size, None, options)

@@ -84,8 +84,8 @@ def recipe(
     config: MassConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """The released command for summaries: 4,096 texts a step, 125,000 steps, Adam with beta2 0.98 and decay 0.01, peak 5e-4 after
-    10,000 steps, falling to 0 in a line, without clipping."""
+    """Returns the released command for summaries: 4,096 texts a step, 125,000 steps, Adam with beta2 0.98 and decay 0.01, peak
+    5e-4 after 10,000 steps, falling to 0 in a line, without clipping."""
     options = options or Options()
     config = config or MassConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     rates = options.mask_rate, options.random_rate

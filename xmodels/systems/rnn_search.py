@@ -15,8 +15,9 @@ WRITING = Writing(objective=lambda config: Seq2Seq(0.0), task="translate", num_b
 def recipe(
     vocabulary: Vocabulary, records: Records, size: str = "base", config: RnnSearchConfig | None = None
 ) -> Recipe:
-    """Appendix B: Adadelta (rho 0.95, epsilon 1e-6), 80 pairs, norm of gradients at most 1, 288,000 updates (RNNsearch-50). The paper
-    sorts every 20 batches by length and has a vocabulary of 30,000 words for each language; here there is one for both."""
+    """Returns the recipe of appendix B: Adadelta (rho 0.95, epsilon 1e-6), 80 pairs, norm of gradients at most 1, 288,000
+    updates (RNNsearch-50). The paper sorts every 20 batches by length and has a vocabulary of 30,000 words for each language;
+    here there is one for both."""
     config = config or RnnSearchConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     return Recipe(
         backbone=lambda: RnnSearch(config),

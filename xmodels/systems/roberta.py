@@ -33,7 +33,7 @@ class Options(bert.MaskingOptions):
 
 
 def configuration(vocabulary: Vocabulary, size: str) -> RobertaConfig:
-    """The network of a size; positions begin behind the id of padding, as in fairseq."""
+    """Returns the network of a size; positions begin behind the id of padding, as in fairseq."""
     return RobertaConfig(vocabulary_size=len(vocabulary), first_position=vocabulary.padding_id + 1, **SIZES[size])
 
 
@@ -44,9 +44,9 @@ def recipe(
     config: RobertaConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """Table 9: batch 8,192 at length 512, 500,000 steps, Adam with beta2 0.98 and decay 0.01, without clipping; peak 6e-4 after
-    24,000 steps, of the large network 4e-4 after 30,000. As in fairseq random tokens are never special ones, and the number of
-    hidden tokens is rounded at random."""
+    """Returns the recipe of table 9: batch 8,192 at length 512, 500,000 steps, Adam with beta2 0.98 and decay 0.01, without
+    clipping; peak 6e-4 after 24,000 steps, of the large network 4e-4 after 30,000. As in fairseq random tokens are never
+    special ones, and the number of hidden tokens is rounded at random."""
     options = options or Options()
     config = config or configuration(vocabulary, size)
     corrupt = mask_tokens_with_stochastic_rounding(

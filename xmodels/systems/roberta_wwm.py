@@ -29,8 +29,8 @@ def recipe(
     config: BertConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """The numbers of the authors: AdamW, peak 1e-4 after 10 % of the steps; of the base model 1,000,000 of 384 rows of 512, of the
-    large one 2,000,000 of 512."""
+    """Returns the numbers of the authors: AdamW, peak 1e-4 after 10 % of the steps; of the base model 1,000,000 of 384 rows of
+    512, of the large one 2,000,000 of 512."""
     options = options or Options()
     config = config or BertConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     large = config.num_layers > SIZES["base"]["num_layers"]

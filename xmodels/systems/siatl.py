@@ -71,8 +71,8 @@ class FineTuningOptions:
 
 
 def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: SiatlConfig | None = None) -> Recipe:
-    """Section 4.1: Adam at 1e-4, batches of 32, norm of gradients at most 5, 30 epochs of 20 million tweets. Here texts are streams,
-    whose state is carried from batch to batch, and the numbers are those of the paper."""
+    """Returns the recipe of section 4.1: Adam at 1e-4, batches of 32, norm of gradients at most 5, 30 epochs of 20 million
+    tweets. Here texts are streams, whose state is carried from batch to batch, and the numbers are those of the paper."""
     config = config or SiatlConfig(len(vocabulary), **SIZES[size])
     return Recipe(
         backbone=lambda: Siatl(config),
@@ -92,9 +92,9 @@ def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config:
 
 
 def finetuning(task: str, network: SiatlConfig, options, own: FineTuningOptions | None = None) -> FineTuning:
-    """The new layers learn from the first epoch, the LSTMs and the output layer from the second, and the embedding from the fifth on
-    (--gradual_unfreezing=1), each group with an optimizer and a clipping of its own. The loss of the language model counts 0.2 of
-    that of the task (--auxiliary_lm_weight) and falls to 0.1 in 14 epochs.
+    """Returns the new layers learn from the first epoch, the LSTMs and the output layer from the second, and the embedding from
+    the fifth on (--gradual_unfreezing=1), each group with an optimizer and a clipping of its own. The loss of the language
+    model counts 0.2 of that of the task (--auxiliary_lm_weight) and falls to 0.1 in 14 epochs.
 
     Averaged gradient descent of the authors' code begins to average after a million steps; it is plain gradient descent here."""
     own, epoch = own or FineTuningOptions(), options.gradual_unfreezing / options.num_train_epochs

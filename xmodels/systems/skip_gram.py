@@ -36,8 +36,8 @@ def recipe(
     config: SkipGramConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """Gradient descent from 0.025 in a line to a ten-thousandth of it; of pairs, whose gradients are summed and not averaged, so
-    a batch is small: 8 runs."""
+    """Returns gradient descent from 0.025 in a line to a ten-thousandth of it; of pairs, whose gradients are summed and not
+    averaged, so a batch is small: 8 runs."""
     options = options or Options()
     config = config or SkipGramConfig(len(vocabulary), **SIZES[size])
     counts = np.ones(len(vocabulary)) if records.word_counts is None else records.word_counts().astype(np.float64)

@@ -52,7 +52,8 @@ def recipe(
     config: BertConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """Section 4.2: batch 256 at length 512, AdamW with epsilon 1e-8, peak 1e-4 after 10,000 of 2,400,000 steps."""
+    """Returns the recipe of section 4.2: batch 256 at length 512, AdamW with epsilon 1e-8, peak 1e-4 after 10,000 of 2,400,000
+    steps."""
     options = options or Options()
     config = config or configuration(vocabulary, size)
     corrupt = mask_spans(vocabulary, options.rate(records), records.num_predictions, options.p, options.longest)

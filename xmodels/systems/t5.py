@@ -55,7 +55,8 @@ def recipe(
     config: T5Config | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """Section 3.1.2: 2^19 steps of 128 texts, AdaFactor with the rate 0.01 for 10,000 steps, then falling as 1 / sqrt(step)."""
+    """Returns the recipe of section 3.1.2: 2^19 steps of 128 texts, AdaFactor with the rate 0.01 for 10,000 steps, then falling
+    as 1 / sqrt(step)."""
     options = options or Options()
     config = config or T5Config(vocabulary_size=len(vocabulary), **SIZES[size])
     density = records.masking_rate if options.noise_density is None else options.noise_density

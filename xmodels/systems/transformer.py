@@ -37,8 +37,9 @@ def recipe(
     config: TransformerConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """Section 5: 100,000 steps, of `big` 300,000, warm-up of 4,000, label smoothing 0.1. A batch of 25,000 tokens a side is here
-    one of about as many examples as that is of sentences; the peak is hidden_dim^-0.5 * 4000^-0.5, 7e-4 at 512."""
+    """Returns the recipe of section 5: 100,000 steps, of `big` 300,000, warm-up of 4,000, label smoothing 0.1. A batch of
+    25,000 tokens a side is here one of about as many examples as that is of sentences; the peak is hidden_dim^-0.5 * 4000^-0.5,
+    7e-4 at 512."""
     options = options or Options()
     config = config or TransformerConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     return Recipe(

@@ -19,7 +19,8 @@ def recipe(
     config: TransformerConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """Section 4: the numbers of the Transformer, without warm-up; the rate falls in a line from the start."""
+    """Returns the recipe of section 4: the numbers of the Transformer, without warm-up; the rate falls in a line from the
+    start."""
     options = options or Options()
     config = config or TransformerConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     like = transformer.recipe(vocabulary, records, size, config, options)

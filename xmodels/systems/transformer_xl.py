@@ -23,7 +23,7 @@ BUDGETS = {  # size -> streams of a batch, steps, those of the warm-up, and the 
 
 
 def configuration(vocabulary: Vocabulary, size: str) -> TransformerXLConfig:
-    """The network of a size, with cutoffs for the vocabulary."""
+    """Returns the network of a size, with cutoffs for the vocabulary."""
     count = len(vocabulary)
     return TransformerXLConfig(count, cutoffs=cutoffs_of(count), **SIZES[size])
 
@@ -31,9 +31,9 @@ def configuration(vocabulary: Vocabulary, size: str) -> TransformerXLConfig:
 def recipe(
     vocabulary: Vocabulary, records: Records, size: str = "base", config: TransformerXLConfig | None = None
 ) -> Recipe:
-    """The scripts of the authors. `base` is that for WikiText-103: 60 streams in segments of 150, Adam, peak 2.5e-4 without warm-up,
-    cosine to 0 over 200,000 steps, norm of gradients at most 0.25. Vocabularies of words have the cutoffs of WikiText-103, in
-    proportion; a config file may set others, which suit vocabularies that are not sorted by frequency: none."""
+    """Returns the scripts of the authors. `base` is that for WikiText-103: 60 streams in segments of 150, Adam, peak 2.5e-4
+    without warm-up, cosine to 0 over 200,000 steps, norm of gradients at most 0.25. Vocabularies of words have the cutoffs of
+    WikiText-103, in proportion; a config file may set others, which suit vocabularies that are not sorted by frequency: none."""
     config = config or configuration(vocabulary, size)
     batch_size, num_steps, num_warmup_steps, learning_rate = BUDGETS.get(size, BUDGETS["base"])
     return Recipe(

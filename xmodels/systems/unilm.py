@@ -63,7 +63,7 @@ def recipe(
     config: UnilmConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """Section 2.4: batch 330 at length 512, peak 3e-5 after 40,000 of 770,000 steps, from BERT's weights.
+    """Returns the recipe of section 2.4: batch 330 at length 512, peak 3e-5 after 40,000 of 770,000 steps, from BERT's weights.
 
     On parallel records the released fine-tuning on CNN / Daily Mail: batch 96, peak 3e-5, about 30 epochs of 287,000 pairs.
     """

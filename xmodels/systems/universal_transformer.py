@@ -19,7 +19,8 @@ def recipe(
     config: UniversalTransformerConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """The numbers of the Transformer's `base`, but warm-up, peak and beta2 of tensor2tensor's later `transformer_base_v3`."""
+    """Returns the numbers of the Transformer's `base`, but warm-up, peak and beta2 of tensor2tensor's later
+    `transformer_base_v3`."""
     options = options or Options()
     config = config or UniversalTransformerConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     like = transformer.recipe(vocabulary, records, size, config, options)

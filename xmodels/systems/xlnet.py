@@ -38,8 +38,9 @@ def recipe(
     config: XLNetConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """Section 3.1 and appendix A.4.1: batch 8,192 at length 512, Adam with epsilon 1e-6 and decay 0.01, peak 4e-4 after 40,000 of
-    500,000 steps, of the base network after 20,000. The number of predictions that the records name is not read."""
+    """Returns the recipe of section 3.1 and appendix A.4.1: batch 8,192 at length 512, Adam with epsilon 1e-6 and decay 0.01,
+    peak 4e-4 after 40,000 of 500,000 steps, of the base network after 20,000. The number of predictions that the records name
+    is not read."""
     options = options or Options()
     config = config or XLNetConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     length = records.sequence_length

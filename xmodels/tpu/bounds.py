@@ -59,13 +59,13 @@ class Bounds:
         return max(("arithmetic", "bandwidth", "interconnect"), key=lambda name: getattr(self, name))
 
     def tokens_per_second(self, name: str) -> float:
-        """At the roof of that name; infinity where it costs nothing."""
+        """Returns the tokens a second at the roof of that name; infinity where it costs nothing."""
         seconds = getattr(self, name)
         return self.tokens / seconds if seconds else float("inf")
 
 
 def all_reduce_bytes(parameter_bytes: int, devices: int) -> float:
-    """What each device sends to sum gradients over all: 2 (n - 1) / n times their size.
+    """Returns what each device sends to sum gradients over all: 2 (n - 1) / n times their size.
 
     Reduce-scatter and then all-gather each send (n - 1) / n; no algorithm sends less (Patarasuk and Yuan, 2009).
     """
@@ -73,7 +73,7 @@ def all_reduce_bytes(parameter_bytes: int, devices: int) -> float:
 
 
 def bounds(cost: Cost, topology: Topology, tokens: int, parameter_bytes: int) -> Bounds:
-    """The roofs for one step.
+    """Returns the roofs for one step.
 
     Args:
         cost: of one device.

@@ -97,7 +97,7 @@ def ask(module: str, arguments: Sequence[str], environment: Mapping[str, str] | 
 
 
 def failure(message: str) -> DoesNotCompile:
-    """The error for a message of the compiler."""
+    """Returns the error for a message of the compiler."""
     first = message.strip().splitlines()[0]
     if not OUT_OF_MEMORY.search(message):
         return DoesNotCompile(f"The TPU compiler refuses the step: {first}")
@@ -113,7 +113,7 @@ def _bytes(number: str, unit: str) -> int:
 
 
 def answer(work: Callable[[], Mapping]) -> None:
-    """In the process that compiles: prints what `work` gives, or the compiler's words, as one line of JSON."""
+    """Prints, in the process that compiles, what `work` gives, or the compiler's words, as one line of JSON."""
     try:
         found = work()
     except ReportedError as error:
@@ -124,7 +124,7 @@ def answer(work: Callable[[], Mapping]) -> None:
 
 
 def devices_of(topology: Topology) -> list:
-    """The devices of a slice, which can be compiled for and no more; jax's."""
+    """Returns the devices of a slice, which can be compiled for and no more; jax's."""
     from jax.experimental import topologies
 
     more = {"chip_config_name": topology.chip.config} if topology.chip.config else {}
@@ -135,7 +135,7 @@ def devices_of(topology: Topology) -> list:
 
 
 def cost_of(cost: Mapping, memory, seconds: float) -> Mapping:
-    """The fields of `Cost`, from what a compiled program tells of itself."""
+    """Returns the fields of `Cost`, from what a compiled program tells of itself."""
     return {
         "flops": cost.get("flops", 0.0), "bytes_accessed": cost.get("bytes accessed", 0.0),
         "arguments": memory.argument_size_in_bytes, "outputs": memory.output_size_in_bytes,

@@ -111,7 +111,7 @@ def install(job: Job) -> list[str]:
 
 
 def script(job: Job) -> str:
-    """What runs on every host. The same command resumes, so it may be started again at any time."""
+    """Returns what runs on every host. The same command resumes, so it may be started again at any time."""
     lines = ["#!/bin/bash", "set -eu"]
     if job.bucket:
         lines.append(f"mountpoint -q {job.mount} || gcsfuse --implicit-dirs {shlex.quote(job.bucket)} {job.mount}")

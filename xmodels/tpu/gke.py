@@ -13,7 +13,7 @@ from xmodels.tpu.gcloud import Job
 
 
 def manifest(job: Job, image: str, restarts: int) -> str:
-    """YAML for `kubectl apply -f -`: a Job with one pod on each host of the slice.
+    """Returns YAML for `kubectl apply -f -`: a Job with one pod on each host of the slice.
 
     Args:
         image: a container image that holds the project and TensorFlow for TPUs.
@@ -69,7 +69,8 @@ spec:
 
 
 def quoted(text: str) -> str:
-    """A text as YAML of any version reads it: in double quotes, as JSON, with escapes for what YAML does not take as it is.
+    """Returns a text as YAML of any version reads it: in double quotes, as JSON, with escapes for what YAML does not take as it
+    is.
 
     Without quotes `yes`, `1e3` and `a: b` would be something else. (PyYAML's emitter leaves `1e3` bare, which kubectl takes
     for a number.)

@@ -56,11 +56,11 @@ class Program:
         return self.backbone.carries_memory
 
     def state(self) -> tuple:
-        """The weights and the optimizer's variables, as `step` takes and returns them."""
+        """Returns the weights and the optimizer's variables, as `step` takes and returns them."""
         return [v.value for v in self.variables], [v.value for v in self.optimizer.variables]
 
     def step(self, state, carried, batch):
-        """One step.
+        """Returns one step.
 
         Args:
             state: as of `state`. carried: the features of `initial_memory`, or {}. batch: features of all rows.
@@ -119,7 +119,7 @@ def compiled(lowered, level: int | None = None) -> Mapping:
 
 
 def lower(program: Program, devices: np.ndarray, rows: int):
-    """The step as jax lowers it: the rows of all features lie on all devices, and every device has all weights."""
+    """Returns the step as jax lowers it: the rows of all features lie on all devices, and every device has all weights."""
     import jax
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 

@@ -69,7 +69,7 @@ class JobSupervisor:
     sleep: Callable[[float], None] = time.sleep
 
     def state(self) -> str:
-        """The state of the request; `ABSENT` where there is none."""
+        """Returns the state of the request; `ABSENT` where there is none."""
         try:
             return self.run(gcloud.describe(self.job)).strip()
         except CloudError as error:
@@ -146,7 +146,7 @@ class JobSupervisor:
             self.sleep(self.poll_seconds)
 
     def _answers(self) -> list[str]:
-        """What each host says of its script; nothing where one cannot be reached, as while a TPU is taken away."""
+        """Returns what each host says of its script; nothing where one cannot be reached, as while a TPU is taken away."""
         try:
             return self.run(gcloud.ask(self.job)).split()
         except CloudError as error:

@@ -39,14 +39,14 @@ class Replica(tf.distribute.ReplicaContext):
         return self.num_devices
 
     def all_reduce(self, reduce_op, value, options=None):
-        """The sum over all devices, of every tensor in `value`."""
+        """Returns the sum over all devices, of every tensor in `value`."""
         if self.num_devices == 1:
             return value
         everyone = [list(range(self.num_devices))]
         return tf.nest.map_structure(lambda x: xla_all_reduce(x, everyone, "Add", "CrossReplica"), value)
 
     def all_gather(self, value, axis, options=None):
-        """The values of all devices one behind the other: a sum in which each has zeros in the places of the others."""
+        """Returns the values of all devices one behind the other: a sum in which each has zeros in the places of the others."""
         others = (self.num_devices - 1) * value.shape[axis]
         return self.all_reduce(None, tf.pad(value, [[0, others if i == axis else 0] for i in range(value.shape.rank)]))
 
@@ -64,7 +64,7 @@ class Slice:
 
 
 def program(learner: Learner) -> Callable:
-    """The whole step of one replica on a batch, as one program. The learner's strategy must be a `Slice`.
+    """Returns the whole step of one replica on a batch, as one program. The learner's strategy must be a `Slice`.
 
     It is all that `Learner._step` has the devices do; what its host does, clock, logs and guard, is left out. Trained for real the
     update is a program of its own, which the host starts when it has seen that the gradients are finite.
@@ -85,7 +85,7 @@ def program(learner: Learner) -> Callable:
 
 
 def stablehlo(learner: Learner, batch: dict[str, tf.Tensor]) -> str:
-    """The text of that program for a batch like `batch`.
+    """Returns the text of that program for a batch like `batch`.
 
     Raises:
         DoesNotCompile: XLA has no form of an operation; the message names it.
@@ -107,7 +107,7 @@ def stablehlo(learner: Learner, batch: dict[str, tf.Tensor]) -> str:
 
 
 def _unpacked(constant: re.Match) -> str:
-    """A boolean constant with one element a byte."""
+    """Returns a boolean constant with one element a byte."""
     packed, count = bytes.fromhex(constant[1]), math.prod(map(int, constant[2].split("x")))
     if len(packed) == count:
         return constant[0]

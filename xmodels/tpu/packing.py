@@ -15,7 +15,7 @@ ALONE_TOO = ("keras-hub",)  # what keras-nlp stands for
 
 
 def requirements() -> tuple[list[str], list[str]]:
-    """What the project requires: what is installed as usual, and what is installed alone."""
+    """Returns what the project requires: what is installed as usual, and what is installed alone."""
     usual, alone = [], list(ALONE_TOO)
     for requirement in importlib.metadata.requires("xmodels") or []:
         name = re.split(r"[^A-Za-z0-9._-]", requirement)[0].lower()

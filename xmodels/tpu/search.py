@@ -53,7 +53,7 @@ class Search:
             self.attempt(batch)
 
     def next_batch(self) -> int | None:
-        """What to try next: where memory, taken as a straight line in the batch, meets the limit. None where done."""
+        """Returns what to try next: where memory, taken as a straight line in the batch, meets the limit. None where done."""
         low, high = self.largest, self.smallest_failing
         if high is not None and (high <= max(CLOSE * low, low + self.unit) or high <= self.unit):
             return None

@@ -162,13 +162,13 @@ class Loop:
         return state
 
     def _agree(self, count: int, stale: bool) -> tuple[int, bool, int]:
-        """The signal that came to any worker, or 0, whether the chief's patience is at its end, and how many steps the next call
-        makes: the same for all."""
+        """Returns the signal that came to any worker, or 0, whether the chief's patience is at its end, and how many steps the
+        next call makes: the same for all."""
         rows = self.workers.gather(self.signal, int(stale), count)
         return int(rows[:, 0].max()), bool(rows[:, 1].max()), int(rows[0, 2])
 
     def _is_stale(self, state: State) -> bool:
-        """Whether as many evaluations as patience allows have passed since the best one."""
+        """Returns whether as many evaluations as patience allows have passed since the best one."""
         waited = state.step - state.best_step if state.best_step is not None else 0
         return bool(self.patience) and waited >= self.patience * self.evaluate_every
 
@@ -184,7 +184,7 @@ class Loop:
         return f"in {checkpoints.path_of(os.path.join(self.folder, 'checkpoints'), state.step)}"
 
     def _after(self, state: State, before: dict[str, int]) -> State:
-        """The state behind the steps that the learner has done since it counted `before`."""
+        """Returns the state behind the steps that the learner has done since it counted `before`."""
         for name, batches in self.batches.items():
             steps, position = self.learner.steps_of[name] - before[name], state.at(name)
             cursors = position.cursors
@@ -198,7 +198,7 @@ class Loop:
         return state
 
     def _read_by_these(self, name: str, state: State) -> State:
-        """The state from which these machines read a stream."""
+        """Returns the state from which these machines read a stream."""
         position, hosts = state.at(name), self.workers.count
         if position.hosts != hosts:
             if position.consumed:

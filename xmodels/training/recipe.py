@@ -97,7 +97,7 @@ class Recipe(Optimization):
     curriculum: Curriculum | None = None
 
     def override(self, **values: Any) -> "Recipe":
-        """The recipe with other numbers; None keeps the paper's.
+        """Returns the recipe with other numbers; None keeps the paper's.
 
         Of another number of steps the warm-up keeps its share; another optimizer has its own numbers.
         """
@@ -108,7 +108,7 @@ class Recipe(Optimization):
         return self.changed(**given)
 
     def suited_to_batch(self, learning_rate: float | None) -> "Recipe":
-        """The recipe with BERT's AdamW where its own optimizer is LAMB and the batch is smaller than LAMB is meant for.
+        """Returns the recipe with BERT's AdamW where its own optimizer is LAMB and the batch is smaller than LAMB is meant for.
 
         LAMB scales each layer's step to the norm of its weights, which is too far for the noisy gradients of few examples.
 

@@ -47,7 +47,7 @@ class Small:
     masking_rate: float | None = None
 
     def configured(self, config: TokenConfig) -> TokenConfig:
-        """The configuration with the numbers of small networks."""
+        """Returns the configuration with the numbers of small networks."""
         own = {field.name for field in dataclasses.fields(config)}
         changes = {name: value for name, value in self.network.items() if name in own}
         if "initializer_stddev" in own:
@@ -55,7 +55,8 @@ class Small:
         return dataclasses.replace(config, **changes)
 
     def begun(self, backbone: Backbone) -> Backbone:
-        """The network with weights, whose learned table of positions begins with the sinusoids of Vaswani et al. (2017, section 3.5).
+        """Returns the network with weights, whose learned table of positions begins with the sinusoids of Vaswani et al. (2017,
+        section 3.5).
 
         Their inner products tell distances, so that "the token before" is one thing to learn; of drawn rows it is as many as there are
         positions. A network without such a table stays as it is.
@@ -71,7 +72,7 @@ class Small:
         return backbone
 
     def recipe(self, recipe: Recipe, sequence_length: int, hidden_dim: int, optimizer: str | None = None) -> Recipe:
-        """The recipe with the numbers of small networks, of a network of that width on records of that length.
+        """Returns the recipe with the numbers of small networks, of a network of that width on records of that length.
 
         Args:
             optimizer: the one that is asked for in place of that of small networks.
@@ -88,7 +89,7 @@ class Small:
         )  # fmt: skip
 
     def length_schedule(self, sequence_length: int) -> str | None:
-        """The value of --length_schedule; None where the records are short already."""
+        """Returns the value of --length_schedule; None where the records are short already."""
         if self.shorter is None or sequence_length < 4 * self.shorter[0]:
             return None
         length, share = self.shorter
@@ -96,7 +97,7 @@ class Small:
 
 
 def is_small(system: Any, size: str) -> bool:
-    """Whether a size of a system is one of ours: narrower than its `base`, and not of its paper all the same."""
+    """Returns whether a size of a system is one of ours: narrower than its `base`, and not of its paper all the same."""
     if size in vars(system).get("PUBLISHED_BELOW_BASE", ()):
         return False
     return system.SIZES[size]["hidden_dim"] < system.SIZES["base"]["hidden_dim"]

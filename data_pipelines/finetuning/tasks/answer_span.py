@@ -19,7 +19,7 @@ from data_pipelines.text.framing import max_text_tokens
 
 
 def find_answer(question: Question) -> tuple[tuple[int, int] | None, bool]:
-    """The characters (first, end) of the first answer that stands in the context, and whether it had to be moved.
+    """Returns the characters (first, end) of the first answer that stands in the context, and whether it had to be moved.
 
     An answer that does not stand where the file says is looked for elsewhere, and the nearest place is taken.
     """
@@ -49,7 +49,7 @@ def _places(context: str, text: str) -> list[int]:
 
 
 def answer_tokens(spans: np.ndarray, first: int, end: int) -> tuple[int, int] | None:
-    """The first and the last token that share characters with the span [first, end); None if none does.
+    """Returns the first and the last token that share characters with the span [first, end); None if none does.
 
     Args:
         spans: (L, 2), the characters of each token.
@@ -61,8 +61,8 @@ def answer_tokens(spans: np.ndarray, first: int, end: int) -> tuple[int, int] | 
 def fitting_windows(
     max_query_length: int | None, doc_stride: int | None, max_seq_length: int, room: int
 ) -> dict[str, int]:
-    """Both numbers, with those that are None so that they fit: the usual ones, which are for sequences of 384 tokens, and in shorter
-    ones half of the sequence for the question, and half a window between windows.
+    """Returns both numbers, with those that are None so that they fit: the usual ones, which are for sequences of 384 tokens,
+    and in shorter ones half of the sequence for the question, and half a window between windows.
 
     Args:
         room: tokens of question and text together.
@@ -201,7 +201,7 @@ class AnswerSpan(Task):
 
 
 def problem(question: Question, span) -> str | None:
-    """Why nothing can be learnt from a question, and what to do about it.
+    """Returns why nothing can be learnt from a question, and what to do about it.
 
     Args:
         span: what `find_answer` says of it.

@@ -42,14 +42,14 @@ class AnswerStory(Task):
             yield RawExample(asked.place, value, problem=problem)
 
     def num_words(self, text: str) -> int:
-        """The words of a sentence, without the signs between them."""
+        """Returns the words of a sentence, without the signs between them."""
         return num_words(text, self.settings.do_lower_case is not False)
 
     def labels_of(self, value):
         return (value["answer"],)
 
     def check_labels(self, labels, num_examples, inputs):
-        """Nothing: answers stand in no column that could be another one."""
+        """Checks nothing: answers stand in no column that could be another one."""
 
     def size_of(self, value):
         return max(map(self.num_words, (*value["sentences"], value["question"])))
@@ -92,5 +92,5 @@ class AnswerStory(Task):
 
 @functools.lru_cache(maxsize=1 << 16)  # bAbI says the same few sentences again and again
 def num_words(text: str, do_lower_case: bool) -> int:
-    """The words of a sentence, without the signs between them."""
+    """Returns the words of a sentence, without the signs between them."""
     return sum(not is_sign(word) for word, _ in WordSplitter(do_lower_case)(text))

@@ -19,7 +19,7 @@ Parts = tuple[list[int], list[int], list[int]]  # the ids of context, question a
 
 
 def parts_of(asked: ChoiceQuestion) -> Iterator[tuple[str, str, str]]:
-    """Context, question and choice of each choice, each with the blank before it where the language has one.
+    """Yields context, question and choice of each choice, each with the blank before it where the language has one.
 
     In a cloze the choice fills the blank of the question.
     """
@@ -30,7 +30,7 @@ def parts_of(asked: ChoiceQuestion) -> Iterator[tuple[str, str, str]]:
 
 
 def fitted(context: list[int], question: list[int], choice: list[int], capacity: int) -> Parts:
-    """As many ids as fit: the context gives way to the question, and both to the choice."""
+    """Returns as many ids as fit: the context gives way to the question, and both to the choice."""
     choice = choice[:capacity]
     question = question[: capacity - len(choice)]
     return context[: capacity - len(question) - len(choice)], question, choice

@@ -49,7 +49,7 @@ class Classify(Task):
         yield from broken(bad_rows)
 
     def label_in(self, row: Row):
-        """What a row says of its texts, as it is kept for the second pass."""
+        """Returns what a row says of its texts, as it is kept for the second pass."""
         return row.label
 
     def label_problem(self, label) -> str | None:
@@ -93,7 +93,7 @@ class Classify(Task):
             }
 
     def record_of(self, label) -> list[int] | list[float]:
-        """The values of `labels` in a record."""
+        """Returns the values of `labels` in a record."""
         return [self.labels.index(label)]
 
     @classmethod

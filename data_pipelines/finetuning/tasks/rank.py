@@ -76,7 +76,7 @@ class Rank(Lists):
                 }
 
     def _records(self, index: int, labels: list[str], size: int) -> list[list[int]]:
-        """The places of the candidates of each record of a list."""
+        """Returns the places of the candidates of each record of a list."""
         sample_by = None if self.settings.long_lists == "split" else f"{self.settings.random_seed} {index}"
         return parts([float(label) for label in labels], size, sample_by)
 

@@ -32,7 +32,7 @@ from data_pipelines.text.tokenizer import Pieces
 
 
 def align(pieces: Pieces, word_starts: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """The word of each piece, and 1 where the piece is the first of its word, both (L,).
+    """Returns the word of each piece, and 1 where the piece is the first of its word, both (L,).
 
     A piece belongs to the word in which it begins. One that covers several words leaves the later ones without a piece. Blank pieces
     before the first word, as of bytes, are no word's first.
@@ -147,7 +147,7 @@ class Tag(Task):
                 yield {**row, "example_ids": [index]}
 
     def _windows(self, ids: list[int], words, opens, labels, capacity: int):
-        """A row for each window of a text; a word counts in the one that shows most around it."""
+        """Yields a row for each window of a text; a word counts in the one that shows most around it."""
         places = windows(len(ids), capacity, min(self.settings.doc_stride, max(1, capacity // 2)))
         for (start, length), most in zip(places, most_context(places, len(ids)), strict=True):
             part = slice(start, start + length)

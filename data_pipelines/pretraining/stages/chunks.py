@@ -36,7 +36,7 @@ class Chunked:
     sizes: np.ndarray
 
     def origins(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where the chunk of each piece begins and ends, int64 (T,) both."""
+        """Returns where the chunk of each piece begins and ends, int64 (T,) both."""
         return np.repeat(self.begins, self.sizes), np.repeat(self.ends, self.sizes)
 
 
@@ -105,7 +105,7 @@ class ChunkedTokenizer:
                 self.kinds[code] = _RUN if parts == 1 else _BLANK
 
     def _look_up(self, text: str, codes: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Where the pieces of each run stand in `self.pieces`, and how many they are.
+        """Returns where the pieces of each run stand in `self.pieces`, and how many they are.
 
         Args:
             codes: the characters of all runs, side by side.
@@ -159,7 +159,7 @@ class ChunkedTokenizer:
 
 
 def _runs(kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where runs, and characters that stand alone but have not one piece, begin and end."""
+    """Returns where runs, and characters that stand alone but have not one piece, begin and end."""
     edges = np.flatnonzero(np.diff(kinds == _RUN, prepend=False, append=False))
     begins, ends = edges[::2], edges[1::2]
     alone = np.flatnonzero(kinds == _ALONE)

@@ -27,12 +27,12 @@ _SPACES = re.compile(r"[^\S\n]+")
 
 
 def fold_width(text: str) -> str:
-    """Full-width letters, digits and signs in half width; the punctuation of Chinese stays."""
+    """Returns full-width letters, digits and signs in half width; the punctuation of Chinese stays."""
     return text.translate(_WIDTHS)
 
 
 def _class(keep: str, *categories: str) -> str:
-    """A regular expression for the code points of some Unicode categories."""
+    """Returns a regular expression for the code points of some Unicode categories."""
     codes = [c for c in range(sys.maxunicode + 1) if unicodedata.category(chr(c)) in categories and chr(c) not in keep]
     ranges: list[list[int]] = []
     for code in codes:
@@ -55,7 +55,7 @@ def control_stripper() -> Callable[[str], str]:
 
 
 def simplifier() -> Callable[[str], str]:
-    """Traditional to simplified characters by OpenCC's table t2s, which knows phrases (乾隆 stays, 乾淨 becomes 干净)."""
+    """Returns traditional to simplified characters by OpenCC's table t2s, which knows phrases (乾隆 stays, 乾淨 becomes 干净)."""
     import opencc
 
     return opencc.OpenCC("t2s").convert
@@ -72,7 +72,7 @@ CLEANERS: dict[str, Callable[[], Callable[[str], str]]] = {
 
 
 def chosen(names: str) -> list[str]:
-    """The cleaners of a comma-separated list, in the order in which they work.
+    """Returns the cleaners of a comma-separated list, in the order in which they work.
 
     Raises:
         UsageError: a name is unknown.
@@ -84,7 +84,7 @@ def chosen(names: str) -> list[str]:
 
 
 def describe(names: str) -> dict:
-    """The cleaners and the versions of their libraries, for the manifest."""
+    """Returns the cleaners and the versions of their libraries, for the manifest."""
     libraries = {"traditional_to_simplified": "opencc"}
     versions = {name: importlib.metadata.version(libraries[name]) for name in chosen(names) if name in libraries}
     return {"clean": ",".join(chosen(names)), "clean_versions": versions}
@@ -147,7 +147,7 @@ def clean(
 
 
 def report(statistics: dict[str, int]) -> list[str]:
-    """What cleaning did, in lines for people; none where nothing was asked for."""
+    """Returns what cleaning did, in lines for people; none where nothing was asked for."""
     lines = []
     if before := statistics.get("characters_before_cleaning"):
         cleaned = [f"{name} {statistics.get(f'cleaned_by_{name}', 0):,}" for name in CLEANERS]

@@ -25,7 +25,7 @@ class Examples:
 
     @classmethod
     def of(cls, marked: np.ndarray, spans: Sequence, labels: Mapping[str, Sequence[int]], num_segments: int):
-        """From lists of N times S spans and of N labels."""
+        """Returns the examples of lists of N times S spans and of N labels."""
         spans = np.array(spans, np.int64).reshape(-1, num_segments, 2)
         return cls(marked, spans, {name: np.array(values, np.int64) for name, values in labels.items()})
 
@@ -33,7 +33,7 @@ class Examples:
         return len(self.spans)
 
     def lengths(self) -> np.ndarray:
-        """Pieces of each segment, int64 (N, S)."""
+        """Returns pieces of each segment, int64 (N, S)."""
         return self.spans[..., 1] - self.spans[..., 0]
 
     @functools.cached_property
@@ -42,14 +42,14 @@ class Examples:
         return self.marked[ranges(self.spans[..., 0].ravel(), self.lengths().ravel())]
 
     def shuffled(self, seed: int) -> "Examples":
-        """The same examples in another order."""
+        """Returns the same examples in another order."""
         return self.taken(np.random.RandomState(seed).permutation(len(self)))
 
     def taken(self, rows) -> "Examples":
-        """Some of the examples."""
+        """Returns some of the examples."""
         return Examples(self.marked, self.spans[rows], {name: v[rows] for name, v in self.labels.items()})
 
     def batches(self, size: int):
-        """The same examples in batches of at most `size`."""
+        """Yields the same examples in batches of at most `size`."""
         for start in range(0, len(self), size):
             yield self.taken(slice(start, start + size))

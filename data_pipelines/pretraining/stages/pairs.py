@@ -45,17 +45,17 @@ class Sentences(NamedTuple):
 
     @classmethod
     def of(cls, documents: list[list[int]]) -> "Sentences":
-        """From the bounds of the sentences of each document."""
+        """Returns the sentences, given their bounds in each document."""
         ends = np.cumsum([len(bounds) for bounds in documents])
         return cls(np.concatenate([np.asarray(d, np.int64) for d in documents]), np.append(0, ends[:-1]), ends - 1)
 
     def reach(self, start: np.ndarray, wanted: np.ndarray, last: np.ndarray) -> np.ndarray:
-        """The ends of the runs of sentences that begin at `start` and hold `wanted` pieces, or less at `last`."""
+        """Returns the ends of the runs of sentences that begin at `start` and hold `wanted` pieces, or less at `last`."""
         found = np.searchsorted(self.bounds, self.bounds[start] + np.maximum(wanted, 1))
         return np.minimum(found, last)
 
     def others(self, documents: np.ndarray, lanes: np.ndarray, draws: Draws) -> np.ndarray:
-        """Random documents, other ones than `documents` where that is found in ten draws."""
+        """Returns random documents, other ones than `documents` where that is found in ten draws."""
         found, again = documents.copy(), np.arange(len(documents))
         for _ in range(10):  # in a corpus of one document there is no other to be found
             found[again] = draws.between(lanes[again], 0, len(self.first) - 1)
@@ -125,7 +125,7 @@ def chunks_of(
 
 
 def pairs_of(sentences: Sentences, chunks: Chunks, max_sequence_length: int, draws: Draws) -> Pairs:
-    """The pairs of chunks, of at most `max_sequence_length` tokens with `[CLS]` and two `[SEP]`."""
+    """Returns the pairs of chunks, of at most `max_sequence_length` tokens with `[CLS]` and two `[SEP]`."""
     ends = sentences.bounds[np.stack([chunks.opened, chunks.split, chunks.stop], axis=1)]
     spans = ends[:, [[0, 1], [1, 2]]]
     swapped = np.flatnonzero(chunks.is_negative & ~chunks.elsewhere)

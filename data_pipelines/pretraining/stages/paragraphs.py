@@ -19,7 +19,7 @@ Span = tuple[int, int]
 def paragraphs(
     max_sequence_length: int, num_passes: int, rng: random.Random, block_tokens: int = BLOCK_TOKENS
 ) -> Stage:
-    """Three segments: A and B, which are whole sentences side by side, and C, which may stand in place of B.
+    """Returns three segments: A and B, which are whole sentences side by side, and C, which may stand in place of B.
 
     All tasks of ERNIE 2.0 that plain text can give learn from these (Sun et al., 2020, arXiv 1907.12412, section 3.2). A and B,
     or A and C, fit with `[CLS]` and two `[SEP]`. B is empty where a paragraph is one sentence. C is from the same document
@@ -65,7 +65,7 @@ def _mark(marked: np.ndarray, bounds: list[int], runs: list[Span]) -> None:
 
 
 def _split(run: Span, bounds: list[int], rng: random.Random) -> tuple[Span, Span]:
-    """A run in two parts, at the end of a sentence that is drawn; the second is empty where there is one sentence only."""
+    """Returns a run in two parts, at the end of a sentence that is drawn; the second is empty where there is one sentence only."""
     begin, end = run
     inner = bounds[bisect_left(bounds, begin + 1) : bisect_left(bounds, end)]
     middle = rng.choice(inner) if inner else end
@@ -75,7 +75,7 @@ def _split(run: Span, bounds: list[int], rng: random.Random) -> tuple[Span, Span
 def _elsewhere(
     block: Block, index: int, first: Span, run: Span, room: int, counts: dict[int, int], rng: random.Random
 ) -> tuple[Span, int]:
-    """A text of up to `room` pieces that does not stand beside `first`, and its label."""
+    """Returns a text of up to `room` pieces that does not stand beside `first`, and its label."""
     bounds = block.documents[index]
     near = list(_distant(bounds, first, run))
     wanted = SAME_DOCUMENT if counts[SAME_DOCUMENT] < counts[OTHER_DOCUMENT] else OTHER_DOCUMENT
@@ -93,7 +93,8 @@ def _elsewhere(
 
 
 def _distant(bounds: list[int], first: Span, run: Span) -> Iterator[tuple[int, int]]:
-    """(sentence at which a text may begin, sentence before which it must end) of texts beside which `first` does not stand."""
+    """Yields (sentence at which a text may begin, sentence before which it must end) of texts beside which `first` does not
+    stand."""
     last = len(bounds) - 1
     end = bisect_left(bounds, run[1]) + (run[1] == first[1])  # where the run is one part, what follows touches it
     yield from ((start, last) for start in range(end, last))
@@ -102,7 +103,7 @@ def _distant(bounds: list[int], first: Span, run: Span) -> Iterator[tuple[int, i
 
 
 def _sentences(bounds: list[int], start: int, last: int, room: int) -> Span:
-    """Whole sentences from `start` on, at most to the bound `last`; one that is too long is cut."""
+    """Returns whole sentences from `start` on, at most to the bound `last`; one that is too long is cut."""
     begin, stop = bounds[start], start + 1
     while stop < last and bounds[stop + 1] - begin <= room:
         stop += 1

@@ -31,7 +31,7 @@ def doc_sentences(max_sequence_length: int, num_passes: int = 1, block_tokens: i
 def full_sentences(
     max_sequence_length: int, separator: np.ndarray, num_passes: int = 1, block_tokens: int = BLOCK_TOKENS
 ) -> Stage:
-    """As `doc_sentences`, but goes on across the ends of documents, where `separator` stands as one more token.
+    """Works as `doc_sentences`, but goes on across the ends of documents, where `separator` stands as one more token.
 
     A pass is one over all documents of a block, so that no example holds a document twice, which would tell what is hidden.
 

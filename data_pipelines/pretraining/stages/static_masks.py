@@ -28,7 +28,7 @@ class Hidden:
 
 
 def budgets(lengths: np.ndarray, rate: float, max_predictions: int) -> np.ndarray:
-    """How many tokens to hide in examples of `lengths` tokens, special ones counted."""
+    """Returns how many tokens to hide in examples of `lengths` tokens, special ones counted."""
     return np.minimum(max_predictions, np.maximum(1, np.rint(lengths * rate).astype(np.int64)))
 
 
@@ -71,14 +71,14 @@ def mask_statically(
 
 
 def _replacements(old, fate, replacement, random) -> np.ndarray:
-    """80 % the mask, 10 % the token itself, 10 % any token, as in Google's code special ones too."""
+    """Returns 80 % the mask, 10 % the token itself, 10 % any token, as in Google's code special ones too."""
     mask, vocabulary_size = replacement
     drawn = (random.random_sample(len(old)) * vocabulary_size).astype(old.dtype)
     return np.where(fate < 0.8, mask, np.where(fate < 0.9, old, drawn))
 
 
 def shuffled(counts: np.ndarray, random) -> np.ndarray:
-    """The words of each example in random order, numbered from 0: (N, W), of which `counts` (N,) hold."""
+    """Returns the words of each example in random order, numbered from 0: (N, W), of which `counts` (N,) hold."""
     rows, most = len(counts), int(counts.max(initial=0))
     bits = most.bit_length()
     place = np.arange(most, dtype=np.uint32 if bits < 12 else np.uint64)
@@ -91,7 +91,7 @@ def shuffled(counts: np.ndarray, random) -> np.ndarray:
 
 
 def choose(order: np.ndarray, counts: np.ndarray, sizes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The words that are hidden, in any order: walks through the words of all examples side by side.
+    """Returns the words that are hidden, in any order: walks through the words of all examples side by side.
 
     The same rule as `data_pipelines.ops.corruption.choose_words` applies in the graph.
 

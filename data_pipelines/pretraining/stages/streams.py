@@ -114,7 +114,7 @@ def end_of(vocabulary: Vocabulary) -> np.ndarray:
 
 
 def _closed(documents: Iterator[Tokens], end: np.ndarray) -> Iterator[Tokens]:
-    """The documents with `end` in their last sentence, where their text ends."""
+    """Yields the documents with `end` in their last sentence, where their text ends."""
     for document in documents:
         if not document.ends:
             yield document

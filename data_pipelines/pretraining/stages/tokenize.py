@@ -60,7 +60,7 @@ def word_starts_of(marked: np.ndarray) -> np.ndarray:
 
 
 def starts_of(marked: np.ndarray, name: str) -> np.ndarray:
-    """Whether a piece opens a unit of `MARKS`."""
+    """Returns whether a piece opens a unit of `MARKS`."""
     return marked & MARKS[name] > 0
 
 
@@ -114,7 +114,7 @@ class Encoder:
         self.chunked = _chunked(tokenizer) if tokenizer.chunks else None
 
     def choose(self) -> Callable[[list[str]], Encoded]:
-        """The fastest way that fits."""
+        """Returns the fastest way that fits."""
         if self.letters or self.lexicons or (self.segment is not None and self.chunked is None):
             return self.one_by_one
         if self.chunked is None:
@@ -122,7 +122,7 @@ class Encoder:
         return self.in_chunks_of_words if self.segment is not None else self.in_chunks
 
     def one_by_one(self, texts: list[str]) -> Encoded:
-        """Each text with marks of its own."""
+        """Returns each text with marks of its own."""
         encodings = self.tokenizer.encode_batch(texts)
         found = [
             mark(self.number(pieces.ids), self.marks(text, pieces))
@@ -131,7 +131,7 @@ class Encoder:
         return np.concatenate(found), np.cumsum([0, *map(len, found)])
 
     def marks(self, text: str, pieces: Pieces) -> np.ndarray:
-        """The marks of the pieces of a text: words, and the units of the lexicons."""
+        """Returns the marks of the pieces of a text: words, and the units of the lexicons."""
         starts = align(pieces, self.segment(text)) if self.segment is not None else pieces.word_start
         if starts is None:
             self.statistics["misaligned_sentences"] += 1
@@ -146,12 +146,12 @@ class Encoder:
         return marks | letter_marks(text, pieces) if self.letters else marks
 
     def in_chunks(self, texts: list[str]) -> Encoded:
-        """Chunk by chunk, where the pieces tell the words."""
+        """Returns chunk by chunk, where the pieces tell the words."""
         found = self.chunked(texts)
         return found.marked, found.bounds
 
     def in_chunks_of_words(self, texts: list[str]) -> Encoded:
-        """Chunk by chunk, with the words of the segmenter."""
+        """Returns chunk by chunk, with the words of the segmenter."""
         found = self.chunked(texts)
         marked, bounds, (begins, ends) = found.marked, found.bounds, found.origins()
         numbers = [number for text in texts for number in [*self.segment(text), -1]]  # -1 at the line break between two
@@ -171,7 +171,7 @@ class Encoder:
 
 
 def letter_marks(text: str, pieces: Pieces) -> np.ndarray:
-    """`CAPITAL`, `LETTER` and `WORDLIKE` of the pieces of a text, int32 (N,), from its letters as they were written."""
+    """Returns `CAPITAL`, `LETTER` and `WORDLIKE` of the pieces of a text, int32 (N,), from its letters as they were written."""
     found, of_word = np.zeros(len(pieces.ids), np.int32), 0
     for index, ((begin, end), opens) in enumerate(zip(pieces.spans, pieces.word_start, strict=True)):
         if opens:
@@ -182,7 +182,7 @@ def letter_marks(text: str, pieces: Pieces) -> np.ndarray:
 
 
 def _documents(documents: list[Document], marked: np.ndarray, bounds: list[int], statistics) -> Iterator[Tokens]:
-    """The tokens of each document, and counts of those that have any."""
+    """Yields the tokens of each document, and counts of those that have any."""
     first = 0
     for document in documents:
         own = bounds[first : first + len(document.sentences) + 1]
@@ -196,7 +196,7 @@ def _documents(documents: list[Document], marked: np.ndarray, bounds: list[int],
 
 
 def _texts(documents: list[Document], blank: str) -> Iterator[str]:
-    """The sentences of documents, with the blanks between them."""
+    """Yields the sentences of documents, with the blanks between them."""
     for document in documents:
         for number, sentence in enumerate(document.sentences):
             yield f"{blank}{sentence}" if number else sentence
@@ -204,7 +204,7 @@ def _texts(documents: list[Document], blank: str) -> Iterator[str]:
 
 @functools.lru_cache(2)
 def _chunked(tokenizer: Tokenizer) -> ChunkedTokenizer:
-    """One for each tokenizer, so that the next shard finds what this one has learnt."""
+    """Returns one for each tokenizer, so that the next shard finds what this one has learnt."""
     return ChunkedTokenizer(tokenizer, mark)
 
 

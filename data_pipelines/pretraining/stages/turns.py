@@ -10,7 +10,7 @@ TURNS = 3  # of a dialogue, at most, in one example
 
 
 def dialogue(max_sequence_length: int, num_passes: int, rng: random.Random, block_tokens: int = BLOCK_TOKENS) -> Stage:
-    """Two or three turns in a row of a dialogue; in half of the examples one turn comes from another dialogue.
+    """Returns two or three turns in a row of a dialogue; in half of the examples one turn comes from another dialogue.
 
     For the dialogue language model of ERNIE 1.0 (Sun et al., 2019, arXiv 1904.09223, section 3.3.2). Each example holds
     three segments, `[CLS] Q [SEP] R [SEP] Q [SEP]` or `[CLS] R [SEP] Q [SEP] R [SEP]`, of which the last may be empty;
@@ -44,7 +44,7 @@ def dialogue(max_sequence_length: int, num_passes: int, rng: random.Random, bloc
 
 
 def _other_dialogue(dialogues: list[list[int]], index: int, rng: random.Random) -> list[int]:
-    """A random dialogue that is another one; there must be two."""
+    """Returns a random dialogue that is another one; there must be two."""
     other = rng.randrange(len(dialogues) - 1)
     return dialogues[other + (other >= index)]
 
@@ -59,7 +59,7 @@ def _fitted(turns: list[tuple[int, int]], capacity: int) -> list[tuple[int, int]
 
 
 def parallel(max_sequence_length: int, block_tokens: int = BLOCK_TOKENS) -> Stage:
-    """A text and its translation, in the order of the corpus.
+    """Returns a text and its translation, in the order of the corpus.
 
     A pair of which either side has more than `max_sequence_length` - 1 pieces, one place being kept for the end token, is
     dropped: a shortened translation would teach to stop early (as in fairseq and tensor2tensor). So is one of which a

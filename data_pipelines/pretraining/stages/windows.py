@@ -4,7 +4,7 @@ import numpy as np
 
 
 def windows(num_tokens: int, capacity: int, stride: int) -> list[tuple[int, int]]:
-    """(first token, number of tokens) of windows of at most `capacity` tokens that begin `stride` apart and cover all."""
+    """Returns (first token, number of tokens) of windows of at most `capacity` tokens that begin `stride` apart and cover all."""
     made, start = [], 0
     while True:
         length = min(num_tokens - start, capacity)
@@ -15,7 +15,7 @@ def windows(num_tokens: int, capacity: int, stride: int) -> list[tuple[int, int]
 
 
 def most_context(spans: list[tuple[int, int]], num_tokens: int) -> list[np.ndarray]:
-    """For every window which of its tokens see more text on both sides here than in any other, bool (tokens,) each.
+    """Returns for every window which of its tokens see more text on both sides here than in any other, bool (tokens,) each.
 
     The score is Google's: the smaller of the tokens left and right, and a hundredth of the length of the window.
     """

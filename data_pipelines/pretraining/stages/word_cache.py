@@ -21,7 +21,7 @@ class WordCache:
         self.known: dict[str, bytes] = {}
 
     def __call__(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The pieces of all texts side by side, int32 (T,), and where each text begins among them, with the end."""
+        """Returns the pieces of all texts side by side, int32 (T,), and where each text begins among them, with the end."""
         words = [self._words(text) for text in texts]
         if len(self.known) > ENTRIES:
             self.known.clear()
@@ -37,7 +37,7 @@ class WordCache:
         return np.frombuffer(b"".join(parts), np.int32), np.cumsum([0, *map(len, parts)]) // 4
 
     def _words(self, text: str) -> list[str]:
-        """The words, each with the blank before it; the whole text where it holds other blanks than single ones."""
+        """Returns the words, each with the blank before it; the whole text where it holds other blanks than single ones."""
         words = text.split()
         if " ".join(words) != text:
             return [text]

@@ -67,7 +67,7 @@ def _only(folder: str, ending: str) -> str:
 
 
 def _config(stored: Mapping[str, Any], source: str) -> ElmoConfig:
-    """Our configuration from the options."""
+    """Returns our configuration from the options."""
     try:
         lstm, words = stored["lstm"], stored["char_cnn"]
         widths, filters = zip(*words["filters"], strict=True)
@@ -87,7 +87,7 @@ def _config(stored: Mapping[str, Any], source: str) -> ElmoConfig:
 
 
 def _options(config: ElmoConfig) -> dict[str, Any]:
-    """The inverse of `_config`."""
+    """Returns the inverse of `_config`."""
     clips = [None if clip == UNLIMITED else clip for clip in (config.cell_clip, config.output_clip)]
     return {
         "bidirectional": True,
@@ -132,12 +132,12 @@ def _reordered(gates: np.ndarray) -> np.ndarray:
 
 
 def _forget(config: ElmoConfig) -> np.ndarray:
-    """1 at the forget gate, which bilm-tf adds to the bias whenever it runs."""
+    """Returns 1 at the forget gate, which bilm-tf adds to the bias whenever it runs."""
     return np.repeat(np.array([0, 1, 0, 0], np.float32), config.cell_dim)
 
 
 def _values(found: Mapping[str, np.ndarray], config: ElmoConfig) -> dict[str, np.ndarray]:
-    """Our values from their tensors."""
+    """Returns our values from their tensors."""
     values = {}
     for ours, theirs, _ in _rows(config):
         value = found[theirs].astype(np.float32)
@@ -156,7 +156,7 @@ def _values(found: Mapping[str, np.ndarray], config: ElmoConfig) -> dict[str, np
 
 
 def _tensors(values: Mapping[str, np.ndarray], config: ElmoConfig) -> dict[str, np.ndarray]:
-    """The inverse of `_values`."""
+    """Returns the inverse of `_values`."""
     tensors = {}
     for ours, theirs, _ in _rows(config):
         name = f"backbone.{ours}"

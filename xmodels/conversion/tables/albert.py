@@ -4,7 +4,7 @@ Axes as in `tables/bert.py`; E is the width of the tables.
 """
 
 from xmodels.conversion import keras_hub_names as names
-from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, TensorFlow1, head_classes, numbered
+from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, TensorFlow1, head_classes, numbered_blocks
 from xmodels.conversion.tables import bert
 from xmodels.models.albert import AlbertConfig
 from xmodels.objectives.sentence_order import SentenceOrder
@@ -48,7 +48,7 @@ SETTINGS = bert.SETTINGS | {
 
 
 def project_always(stored) -> dict[str, bool]:
-    """Hugging Face's networks project also where both widths are equal."""
+    """Returns Hugging Face's networks project also where both widths are equal."""
     return {"force_projection": stored.get("embedding_size", AlbertConfig.embedding_dim) == stored.get("hidden_size")}
 
 
@@ -76,7 +76,7 @@ HUGGING_FACE = HuggingFace(
         "objective.answer_span.head.kernel": ("qa_outputs.weight", "C D"),
         "objective.answer_span.head.bias": ("qa_outputs.bias", "C"),
     }
-    | numbered(
+    | numbered_blocks(
         OURS,
         "albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}.",
         {
@@ -141,7 +141,7 @@ TENSORFLOW1 = TensorFlow1(
         "objective.classify.head.kernel": ("output_weights", "C D"),
         "objective.classify.head.bias": ("output_bias", "C"),
     }
-    | numbered(
+    | numbered_blocks(
         OURS,
         "bert/encoder/transformer/group_{group}/inner_group_{inner}/",
         {
@@ -196,7 +196,7 @@ KERAS_HUB = KerasHub(
 
 
 def lacks(config: AlbertConfig) -> tuple[str, ...]:
-    """The projection where there is none, and what later groups share with the first one."""
+    """Returns the projection where there is none, and what later groups share with the first one."""
     projection = () if config.has_projection else ("backbone.embedding_projection.",)
     if config.sharing == "all":
         return projection

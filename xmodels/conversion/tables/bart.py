@@ -6,7 +6,7 @@ Axes as in `tables/bert.py`; the decoder has G heads of the width J and E number
 from data_pipelines.text.frames import ROBERTA
 from data_pipelines.text.vocabulary import CLS, EOS
 from xmodels.conversion import keras_hub_names as names
-from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, numbered
+from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, numbered_blocks
 from xmodels.interfaces.reading import BART_READING
 from xmodels.models.bart import BartConfig
 from xmodels.objectives.seq2seq import Seq2Seq
@@ -15,7 +15,7 @@ from xmodels.tasks.classify.task import Classify
 
 
 def attention(ours: str, theirs: str, heads: str, width: str) -> dict[str, tuple[str, str, str]]:
-    """Our name -> (our axes, their name, their axes)."""
+    """Returns our name -> (our axes, their name, their axes)."""
     rows = {}
     for name, short in (("query", "q"), ("key", "k"), ("value", "v")):
         rows[f"{ours}.{name}.kernel"] = f"D {heads} {width}", f"{theirs}.{short}_proj.weight", f"{heads}{width} D"
@@ -63,7 +63,7 @@ def theirs_of(rows) -> dict[str, tuple[str, str]]:
 
 
 def axis_lengths(config: BartConfig) -> dict[str, int]:
-    """The length of every axis."""
+    """Returns the length of every axis."""
     heads = config.decoder_num_heads or config.num_heads
     return {
         "D": config.hidden_dim, "H": config.num_heads, "K": config.hidden_dim // config.num_heads, "G": heads,
@@ -126,7 +126,11 @@ CLASSIFIER = {
 
 HUGGING_FACE = HuggingFace(
     variables=theirs_of(EMBEDDING | CLASSIFIER)
-    | {name: row for ours, theirs, rows in STACKS for name, row in numbered(ours, theirs, theirs_of(rows)).items()},
+    | {
+        name: row
+        for ours, theirs, rows in STACKS
+        for name, row in numbered_blocks(ours, theirs, theirs_of(rows)).items()
+    },
     settings={
         "vocab_size": "vocabulary_size",
         "d_model": "hidden_dim",

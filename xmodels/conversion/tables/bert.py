@@ -6,7 +6,7 @@ K head_dim, F intermediate_dim, V vocabulary, L positions, S segments, N next se
 """
 
 from xmodels.conversion import keras_hub_names as names
-from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, TensorFlow1, head_classes, numbered
+from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, TensorFlow1, head_classes, numbered_blocks
 from xmodels.interfaces.reading import Reading
 from xmodels.models.bert import BertConfig
 from xmodels.objectives.masked_lm import MaskedLM
@@ -65,7 +65,7 @@ AXES = {
 
 
 def axis_lengths(config: BertConfig) -> dict[str, int]:
-    """The length of every axis but C, which only a checkpoint knows."""
+    """Returns the length of every axis but C, which only a checkpoint knows."""
     return {
         "D": config.hidden_dim,
         "O": config.hidden_dim,
@@ -80,7 +80,7 @@ def axis_lengths(config: BertConfig) -> dict[str, int]:
 
 
 def task_heads(reading: Reading) -> tuple[Head, ...]:
-    """The heads of tasks of a network that reads texts so."""
+    """Returns the heads of tasks of a network that reads texts so."""
 
     def summarized(head, outputs, batch, backbone):
         return head.logits_of(head.reading.summary(outputs, batch))
@@ -146,7 +146,7 @@ HUGGING_FACE = HuggingFace(
         "objective.answer_span.head.kernel": ("qa_outputs.weight", "C D"),
         "objective.answer_span.head.bias": ("qa_outputs.bias", "C"),
     }
-    | numbered(
+    | numbered_blocks(
         "backbone.blocks.{block}.",
         "bert.encoder.layer.{block}.",
         {
@@ -225,7 +225,7 @@ TENSORFLOW1 = TensorFlow1(
         "objective.answer_span.head.kernel": ("cls/squad/output_weights", "C D"),
         "objective.answer_span.head.bias": ("cls/squad/output_bias", "C"),
     }
-    | numbered(
+    | numbered_blocks(
         "backbone.blocks.{block}.",
         "bert/encoder/layer_{block}/",
         {

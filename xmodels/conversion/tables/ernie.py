@@ -3,7 +3,7 @@
 Axes as in `tables/bert.py`; T tasks, R roles of dialogues.
 """
 
-from xmodels.conversion.formats import HuggingFace, Paddle, Table, numbered
+from xmodels.conversion.formats import HuggingFace, Paddle, Table, numbered_blocks
 from xmodels.conversion.tables import bert
 from xmodels.models.ernie import ErnieConfig
 
@@ -16,7 +16,7 @@ HUGGING_FACE_TASKS = 3  # `task_type_vocab_size` where the table is not used
 
 
 def tasks_from(stored) -> dict[str, int | None]:
-    """The table of tasks is there where `use_task_id` says so."""
+    """Returns the table of tasks is there where `use_task_id` says so."""
     tasks = stored.get("task_type_vocab_size", HUGGING_FACE_TASKS)
     return {"num_tasks": tasks if stored.get("use_task_id") else None}
 
@@ -76,7 +76,7 @@ PADDLE = Paddle(
         "objective.classify.head.kernel": ("cls_out_w", "D C"),
         "objective.classify.head.bias": ("cls_out_b", "C"),
     }
-    | numbered(
+    | numbered_blocks(
         "backbone.blocks.{block}.",
         "encoder_layer_{block}_",
         {

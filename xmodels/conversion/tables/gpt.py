@@ -3,7 +3,7 @@
 import dataclasses
 
 from data_pipelines.text.frames import PLAIN
-from xmodels.conversion.formats import HuggingFace, numbered
+from xmodels.conversion.formats import HuggingFace, numbered_blocks
 from xmodels.conversion.tables import gpt2
 from xmodels.models.gpt import GptConfig
 
@@ -12,7 +12,7 @@ HUGGING_FACE = HuggingFace(
         "backbone.embedding.token.embeddings": ("transformer.tokens_embed.weight", "V D"),
         "backbone.embedding.position.embeddings": ("transformer.positions_embed.weight", "L D"),
     }
-    | numbered("backbone.blocks.{block}.", "transformer.h.{block}.", gpt2.BLOCK),
+    | numbered_blocks("backbone.blocks.{block}.", "transformer.h.{block}.", gpt2.BLOCK),
     settings=gpt2.SETTINGS,
     activation_key="afn",
     activations={"gelu": "gelu_tanh", "gelu_new": "gelu_tanh", "relu": "relu", "swish": "swish"},

@@ -10,7 +10,7 @@ from typing import Any
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.frames import PLAIN
 from xmodels.conversion import keras_hub_names as names
-from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, TensorFlow1, numbered
+from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, TensorFlow1, numbered_blocks
 from xmodels.models.gpt2 import Gpt2Config
 from xmodels.objectives.causal_lm import CausalLM
 
@@ -76,7 +76,7 @@ SETTINGS = {
 
 
 def axis_lengths(config) -> dict[str, int]:
-    """The length of every axis."""
+    """Returns the length of every axis."""
     return {
         "D": config.hidden_dim,
         "H": config.num_heads,
@@ -88,8 +88,8 @@ def axis_lengths(config) -> dict[str, int]:
 
 
 def complete(stored: dict) -> dict:
-    """The inner width is four times the outer one where the file does not say. The network has one rate of dropout for embeddings and
-    residuals, so two are refused."""
+    """Returns the inner width is four times the outer one where the file does not say. The network has one rate of dropout for
+    embeddings and residuals, so two are refused."""
     rates = {stored[key] for key in ("embd_pdrop", "resid_pdrop") if key in stored}
     if len(rates) > 1:
         raise CheckpointError(
@@ -117,7 +117,7 @@ HUGGING_FACE = HuggingFace(
         "backbone.norm.gamma": ("transformer.ln_f.weight", "D"),
         "backbone.norm.beta": ("transformer.ln_f.bias", "D"),
     }
-    | numbered("backbone.blocks.{block}.", "transformer.h.{block}.", BLOCK),
+    | numbered_blocks("backbone.blocks.{block}.", "transformer.h.{block}.", BLOCK),
     settings=SETTINGS,
     activation_key="activation_function",
     activations={"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu", "relu": "relu"},
@@ -134,7 +134,7 @@ HUGGING_FACE = HuggingFace(
 
 
 def openai(theirs: str, axes: str) -> tuple[str, str]:
-    """The name and axes of OpenAI for those of a row of `BLOCK`: `attn.c_attn.weight[0/3]` -> `attn/c_attn/w[0/3]`."""
+    """Returns the name and axes of OpenAI for those of a row of `BLOCK`: `attn.c_attn.weight[0/3]` -> `attn/c_attn/w[0/3]`."""
     norm = theirs.startswith("ln_")
     for word, letter in (("weight", "g" if norm else "w"), ("bias", "b")):
         theirs = theirs.replace(f".{word}", f"/{letter}")
@@ -154,7 +154,9 @@ TENSORFLOW1 = TensorFlow1(
         "backbone.norm.gamma": ("model/ln_f/g", "D"),
         "backbone.norm.beta": ("model/ln_f/b", "D"),
     }
-    | numbered("backbone.blocks.{block}.", "model/h{block}/", {ours: openai(*row) for ours, row in BLOCK.items()}),
+    | numbered_blocks(
+        "backbone.blocks.{block}.", "model/h{block}/", {ours: openai(*row) for ours, row in BLOCK.items()}
+    ),
     settings={
         "n_vocab": "vocabulary_size",
         "n_ctx": "max_sequence_length",

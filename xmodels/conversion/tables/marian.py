@@ -15,7 +15,7 @@ LACKING = "_position.embeddings", "_norm.gamma", "_norm.beta"  # endings of BART
 
 
 def is_here(ours: str) -> bool:
-    """Whether Marian has this weight of BART."""
+    """Returns whether Marian has this weight of BART."""
     of_head = ours.startswith("objective.")
     return not of_head and not (ours.startswith("backbone.embedding.") and ours.endswith(LACKING))
 

@@ -40,7 +40,7 @@ HEAD_NAMES = {
 
 
 def positions_from(stored) -> dict[str, int]:
-    """The table has a row for padding and those before it, which are never read."""
+    """Returns the table has a row for padding and those before it, which are never read."""
     padding = stored.get("pad_token_id", 1)
     if type(padding) is not int or type(stored.get("max_position_embeddings")) is not int:
         return {"first_position": padding}  # which is refused, with the name of the key

@@ -9,13 +9,13 @@ import numpy as np
 
 from data_pipelines.text.frames import T5 as FRAME
 from data_pipelines.text.vocabulary import PAD
-from xmodels.conversion.formats import HuggingFace, KerasHub, Table, Variables, numbered
+from xmodels.conversion.formats import HuggingFace, KerasHub, Table, Variables, numbered_blocks
 from xmodels.conversion.tables.bart import HEADS, theirs_of
 from xmodels.models.t5 import T5Config
 
 
 def attention(ours: str, theirs: str) -> dict[str, tuple[str, str, str]]:
-    """Our name -> (our axes, their name, their axes)."""
+    """Returns our name -> (our axes, their name, their axes)."""
     rows = {
         f"{ours}.{name}.kernel": ("D H K", f"{theirs}.{name[0]}.weight", "HK D") for name in ("query", "key", "value")
     }
@@ -27,7 +27,7 @@ def norm(ours: str, theirs: str) -> dict[str, tuple[str, str, str]]:
 
 
 def feedforward(layer: str) -> dict[str, tuple[str, str, str]]:
-    """`expand` is that of version 1.0, `gate` and `linear` those of 1.1."""
+    """Returns `expand` is that of version 1.0, `gate` and `linear` those of 1.1."""
     return {
         "feedforward.expand.kernel": ("D F", f"{layer}.DenseReluDense.wi.weight", "F D"),
         "feedforward.gate.kernel": ("D F", f"{layer}.DenseReluDense.wi_0.weight", "F D"),
@@ -69,7 +69,7 @@ def lacks(config: T5Config) -> tuple[str, ...]:
 
 
 def fields_from(stored) -> dict:
-    """`gated-gelu` is the tanh form, as `transformers` reads it."""
+    """Returns `gated-gelu` is the tanh form, as `transformers` reads it."""
     kind = str(stored.get("feed_forward_proj", "relu"))
     gated, name = kind.startswith("gated-"), kind.removeprefix("gated-")
     name = "gelu_new" if kind == "gated-gelu" else name
@@ -91,7 +91,7 @@ def fields_to(config: T5Config) -> dict:
 
 
 def refined(config: T5Config, found) -> T5Config:
-    """`transformers` 5 writes that all outputs are tied; the tensors tell it."""
+    """Returns `transformers` 5 writes that all outputs are tied; the tensors tell it."""
     output, tokens = found.get("lm_head.weight"), found.get("shared.weight")
     if tokens is None:
         return config
@@ -100,7 +100,11 @@ def refined(config: T5Config, found) -> T5Config:
 
 HUGGING_FACE = HuggingFace(
     variables=theirs_of(SHARED)
-    | {name: row for ours, theirs, rows in STACKS for name, row in numbered(ours, theirs, theirs_of(rows)).items()},
+    | {
+        name: row
+        for ours, theirs, rows in STACKS
+        for name, row in numbered_blocks(ours, theirs, theirs_of(rows)).items()
+    },
     settings={
         "vocab_size": "vocabulary_size",
         "d_model": "hidden_dim",
@@ -145,7 +149,7 @@ SIZES = (
 
 
 def hub_fields_from(stored) -> dict:
-    """The form of GELU with tanh is a function of KerasHub's, which stands there with its module."""
+    """Returns the form of GELU with tanh is a function of KerasHub's, which stands there with its module."""
     activation, tied = stored.get("activation", "relu"), stored.get("tie_embedding_weights") is not False
     if isinstance(activation, dict):
         activation = "gelu_tanh" if activation.get("config") == GELU_TANH["config"] else str(activation.get("config"))
@@ -167,7 +171,7 @@ def hub_fields_to(config: T5Config) -> dict:
 
 
 def hub_layer(crossed: bool) -> Variables:
-    """One layer by KerasHub's names; `input_projector` is the only one, or the one with the activation."""
+    """Returns one layer by KerasHub's names; `input_projector` is the only one, or the one with the activation."""
 
     def attention(ours: str, theirs: str) -> Variables:
         parts = ("query", "key", "value")
@@ -195,8 +199,8 @@ KERAS_HUB = KerasHub(
         "backbone.decoder_buckets.table": ("layers/decoder_0/self_attention/vars/0", "R H"),
         "backbone.encoder_norm.scale": ("layers/t5_layer_norm/vars/0", "D"),
         "backbone.decoder_norm.scale": ("layers/t5_layer_norm_1/vars/0", "D"),
-        **numbered(BLOCKS["encoder"], "layers/encoder_{encoder_block}/", hub_layer(crossed=False)),
-        **numbered(BLOCKS["decoder"], "layers/decoder_{decoder_block}/", hub_layer(crossed=True)),
+        **numbered_blocks(BLOCKS["encoder"], "layers/encoder_{encoder_block}/", hub_layer(crossed=False)),
+        **numbered_blocks(BLOCKS["decoder"], "layers/decoder_{decoder_block}/", hub_layer(crossed=True)),
     },
     settings={name: name for name in SIZES},
     implied=hub_fields_from,

@@ -9,7 +9,7 @@ from typing import Any
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.frames import PLAIN
-from xmodels.conversion.formats import Head, HuggingFace, Table, numbered
+from xmodels.conversion.formats import Head, HuggingFace, Table, numbered_blocks
 from xmodels.layers.adaptive import cluster_sizes, widths_of
 from xmodels.models.transformer_xl import TransformerXLConfig
 from xmodels.objectives.adaptive_lm import AdaptiveLM
@@ -42,7 +42,7 @@ AXES = {
 
 
 def axis_lengths(config: TransformerXLConfig) -> dict[str, int]:
-    """The length of every axis."""
+    """Returns the length of every axis."""
     widths, tokens = widths_of(config), cluster_sizes(config)
     rows = tokens if len(widths) > 1 else [config.vocabulary_size]
     return {
@@ -58,7 +58,8 @@ def axis_lengths(config: TransformerXLConfig) -> dict[str, int]:
 
 
 def lacks(config: TransformerXLConfig) -> tuple[str, ...]:
-    """Weights of other clusters, projections of tables that are as wide as the network, and of the softmax those that are tied."""
+    """Returns weights of other clusters, projections of tables that are as wide as the network, and of the softmax those that
+    are tied."""
     count, tied = len(widths_of(config)), ties(config)
     projected = count > 1 or config.embedding_dim != config.hidden_dim
     missing = [f"backbone.embedding.table_{i}" for i in CLUSTERS[count:]]
@@ -71,7 +72,7 @@ def lacks(config: TransformerXLConfig) -> tuple[str, ...]:
 
 
 def ties(config: TransformerXLConfig) -> list[bool]:
-    """Of each cluster, whether the softmax uses the projection of the table."""
+    """Returns that of each cluster, whether the softmax uses the projection of the table."""
     count = len(config.cutoffs) + 1
     return [letter == "T" for letter in config.tied_projections.ljust(count, "T")[:count]]
 
@@ -88,7 +89,7 @@ def complete(stored: dict) -> dict:
 
 
 def implied(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Which projections are tied, and the largest distance, which 0 and less switch off."""
+    """Returns which projections are tied, and the largest distance, which 0 and less switch off."""
     clamp, cutoffs = stored.get("clamp_len"), stored.get("cutoffs") or ()
     but_first = [not stored.get("proj_share_all_but_first", True), *(True for _ in cutoffs)]
     tied = stored.get("tie_projs", but_first)
@@ -119,7 +120,7 @@ HUGGING_FACE = HuggingFace(
         **{f"{HEAD}bias_{i}": (f"crit.out_layers.{i}.bias", TOKENS[i]) for i in CLUSTERS},
         **{f"{HEAD}projection_{i}": (f"crit.out_projs.{i}", f"D {WIDTHS[i]}") for i in CLUSTERS},
     }
-    | numbered(
+    | numbered_blocks(
         BLOCK,
         "transformer.layers.{block}.",
         {

@@ -13,7 +13,7 @@ BERTS_EPSILON = 1e-12
 
 
 def doubts(stored) -> tuple[str, ...]:
-    """The released checkpoints come without a config.json, and one that is taken from BERT has another epsilon."""
+    """Returns the released checkpoints come without a config.json, and one that is taken from BERT has another epsilon."""
     if stored.get("layer_norm_eps") != BERTS_EPSILON:
         return ()
     return (

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from data_pipelines.text.frames import XLNET
-from xmodels.conversion.formats import Head, HuggingFace, Table, TensorFlow1, head_classes, numbered
+from xmodels.conversion.formats import Head, HuggingFace, Table, TensorFlow1, head_classes, numbered_blocks
 from xmodels.conversion.tables import bert
 from xmodels.interfaces.reading import XLNET_READING
 from xmodels.models.xlnet import XLNetConfig
@@ -56,7 +56,7 @@ AXES = {
 
 
 def axis_lengths(config: XLNetConfig) -> dict[str, int]:
-    """The length of every axis but C, which only a checkpoint knows."""
+    """Returns the length of every axis but C, which only a checkpoint knows."""
     return {
         "D": config.hidden_dim,
         "O": config.hidden_dim,
@@ -72,13 +72,14 @@ def axis_lengths(config: XLNetConfig) -> dict[str, int]:
 
 
 def target_logits(head, outputs, batch, backbone):
-    """The logits at `mask_positions`, of a query stream that sees all tokens but its own."""
+    """Returns the logits at `mask_positions`, of a query stream that sees all tokens but its own."""
     itself = batch["mask_positions"][:, :, None] == np.arange(batch["padding_mask"].shape[1])  # (B, P, L)
     return head.logits(backbone({**batch, "query_mask": batch["padding_mask"][:, None] & ~itself}), backbone)
 
 
 def beam_logits(head, outputs, batch, backbone):
-    """(B, L, 3): of beginnings, of ends beside the first place, and of having no answer, which the last place stands for."""
+    """Returns (B, L, 3): of beginnings, of ends beside the first place, and of having no answer, which the last place stands
+    for."""
     states, everywhere = outputs["sequence_output"], ops.ones(outputs["sequence_output"].shape[:2], "bool")
     starts = head.head.starts(states, everywhere)
     nothing = ops.broadcast_to(head.head.nothing(states, starts, states[:, -1])[:, None], starts.shape)
@@ -96,7 +97,7 @@ ATTENTION = {"q": "query", "k": "key", "v": "value", "r": "position"}
 
 
 def implied(stored) -> dict:
-    """One rate of dropout is that of everything; what is switched off may be null, 0 or -1."""
+    """Returns one rate of dropout is that of everything; what is switched off may be null, 0 or -1."""
     found = {"attention_dropout": stored["dropout"]} if "dropout" in stored else {}
     numbers = {"mem_len": "memory_length", "reuse_len": "reuse_length", "clamp_len": "clamp_length"}
     return found | {ours: stored[key] for key, ours in numbers.items() if stored.get(key) not in (None, 0, -1)}
@@ -131,7 +132,7 @@ HUGGING_FACE = HuggingFace(
         "objective.answer_span.head.bias": ("qa_outputs.bias", "C"),
         **{f"objective.answer_beam.head.{ours}": (theirs, axes) for ours, (theirs, _, axes) in BEAM.items()},
     }
-    | numbered(
+    | numbered_blocks(
         BLOCK,
         "transformer.layer.{block}.",
         {
@@ -206,7 +207,7 @@ TENSORFLOW1 = TensorFlow1(
         "objective.classify.head.kernel": ("model/classification_classify/logit/kernel", "D C"),
         "objective.classify.head.bias": ("model/classification_classify/logit/bias", "C"),
     }
-    | numbered(
+    | numbered_blocks(
         BLOCK,
         "model/transformer/layer_{block}/",
         {

@@ -21,7 +21,7 @@ def read(path: str) -> tuple[list[str], np.ndarray]:
 
 
 def write_text(path: str, words: Sequence[str], vectors: np.ndarray) -> None:
-    """A line with the number of words and the width, then a line for each word: the word, and its numbers."""
+    """Writes a line with the number of words and the width, then a line for each word: the word, and its numbers."""
     with open(path, "w", encoding="utf-8", newline="\n") as file:
         file.write(f"{len(words)} {vectors.shape[1]}\n")
         for word, vector in zip(words, vectors, strict=True):
@@ -29,7 +29,7 @@ def write_text(path: str, words: Sequence[str], vectors: np.ndarray) -> None:
 
 
 def write_binary(path: str, words: Sequence[str], vectors: np.ndarray) -> None:
-    """The same first line; then for each word its bytes, a blank, its numbers as little-endian float32, and a line feed."""
+    """Writes the same first line; then for each word its bytes, a blank, its numbers as little-endian float32, and a line feed."""
     with open(path, "wb") as file:
         file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
         for word, vector in zip(words, vectors, strict=True):
@@ -98,7 +98,7 @@ def read_binary(path: str) -> tuple[list[str], np.ndarray]:
 
 
 def _header(path: str, line: bytes) -> tuple[int, int]:
-    """The number of words and the width, which the first line says."""
+    """Returns the number of words and the width, which the first line says."""
     parts = line.removeprefix(b"\xef\xbb\xbf").split()
     numbers = [int(part) for part in parts if part.isdigit() and len(part) < 12]
     if len(parts) != 2 or len(numbers) != 2 or not 0 < numbers[1] <= LARGEST_WIDTH:

@@ -29,7 +29,7 @@ def check(ema_decay: float, last: int) -> None:
 def hand_over_weights(model_dir: str, learner, last: int) -> str:
     """Gives a learner whose run is over the weights to hand over, and tells which these are."""
     if not last:
-        return learner.settle() or "of the last step"
+        return learner.apply_average() or "of the last step"
     states = _states(model_dir)[-last:]
     values = _mean(states)
     for prefix, part in (("backbone", learner.backbone), (learner.objective.prefix, learner.objective)):
@@ -77,13 +77,13 @@ def average_checkpoints(options: Options) -> str:
 
 
 def _pooling(job: dict) -> str | None:
-    """What the head of a fine-tuning reads, as its model folder says it."""
+    """Returns what the head of a fine-tuning reads, as its model folder says it."""
     found = job.get("flags", {}).get("pooling")
     return None if found in (None, PUBLISHED) else found
 
 
 def _states(model_dir: str) -> list[str]:
-    """The whole states of a run, oldest first. Raises a CheckpointError where there is none."""
+    """Returns the whole states of a run, oldest first. Raises a CheckpointError where there is none."""
     states = checkpoints.complete(os.path.join(model_dir, "checkpoints"))
     if not states:
         raise CheckpointError(f"--model_dir={model_dir}: holds no state of a run below {model_dir}/checkpoints.")
@@ -91,7 +91,7 @@ def _states(model_dir: str) -> list[str]:
 
 
 def _mean(states: list[str]):
-    """The mean of the weights of states. Raises a CheckpointError that names a file that is damaged."""
+    """Returns the mean of the weights of states. Raises a CheckpointError that names a file that is damaged."""
     for state in states:
         if damaged := checkpoints.damaged_file(state):
             raise CheckpointError(f"{damaged}: damaged, so it cannot be averaged. Remove {state}, or lower the number.")

@@ -71,7 +71,7 @@ def _run(options: Options, plan: Plan, known: Workspace, only: Sequence[str], ki
 
 
 def summary(plan: Plan, found: findings.Findings) -> str:
-    """The table of all arms and tasks as text."""
+    """Returns the table of all arms and tasks as text."""
     rows = [["", *plan.tasks]]
     for arm in found.arms:
         rows.append([arm.name, *(report.with_spread(found.scores.get((arm.name, task))) for task in plan.tasks)])
@@ -82,7 +82,7 @@ def summary(plan: Plan, found: findings.Findings) -> str:
 
 
 def _listed(flag: str, text: str | None, known: Sequence[str]) -> list[str]:
-    """The names of a flag that are parted by commas."""
+    """Returns the names of a flag that are parted by commas."""
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
     for name in names:
         if name not in known:

@@ -50,7 +50,7 @@ def convert_sentences(source: str, target: str, allow_pickle: bool, verify: bool
 
 
 def to_run(path: str, run: str, allow_pickle: bool = False) -> None:
-    """A folder of sentence-transformers as a run folder, which appears when it is whole."""
+    """Converts a folder of sentence-transformers to a run folder, which appears when it is whole."""
     _check_free(run)
     made = theirs.read(path, allow_pickle)
     system = systems.of_model(None, made.encoder.model, path)
@@ -66,7 +66,7 @@ def to_run(path: str, run: str, allow_pickle: bool = False) -> None:
 
 
 def from_run(run: str, path: str) -> None:
-    """A run as a folder of sentence-transformers, which appears when it is whole."""
+    """Converts a run to a folder of sentence-transformers, which appears when it is whole."""
     _check_free(path)
     description, found = read_task(run), identify(run)
     if description.task != theirs.TASK:
@@ -88,7 +88,7 @@ def from_run(run: str, path: str) -> None:
 
 
 def largest_difference(run: str, written: str | None) -> float:
-    """Between the vectors of a run and of the folder that was written of it, read again, on a few texts.
+    """Returns the largest difference between the vectors of a run and of the folder written of it, read again, on a few texts.
 
     Args:
         written: None where there is none yet: one is written for this.

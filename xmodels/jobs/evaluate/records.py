@@ -7,7 +7,7 @@ from data_pipelines.errors import UsageError
 from xmodels.conversion import names
 from xmodels.jobs.evaluate import options as evaluate
 from xmodels.jobs.finetune import options as finetune
-from xmodels.jobs.finetune.decisive import stacked
+from xmodels.jobs.finetune.decisive import stack_batches
 from xmodels.models.folder import read_json
 from xmodels.runs.fine_tuned import read_task
 from xmodels.runs.folder import CONFIG
@@ -30,7 +30,7 @@ def evaluate_records(predictor, options: evaluate.Options, given: list[str]) -> 
         DataError: the records are those of another network, or have other labels.
     """
     task, folder = predictor.task, options.test_file
-    score = find.part(task.label, "score")
+    score = find.load_part(task.label, "score")
     for name in given:
         if name not in TAKEN:
             raise UsageError(f"--{name}: --test_file={folder} holds records, which have no such thing. Leave it out.")
@@ -45,7 +45,7 @@ def evaluate_records(predictor, options: evaluate.Options, given: list[str]) -> 
         {name: value[first : first + size] for name, value in arrays.items()}
         for first in range(0, source.num_examples, size)
     )
-    outputs, examples = stacked((answer(batch), batch) for batch in batches)
+    outputs, examples = stack_batches((answer(batch), batch) for batch in batches)
     if score.READS_SOURCE:
         answers = score.from_source(outputs, source, task)
     else:
@@ -66,13 +66,13 @@ def evaluate_records(predictor, options: evaluate.Options, given: list[str]) -> 
 
 
 def answered(predictor, batch: dict) -> dict:
-    """What the network answers to a batch of examples, labels among them."""
+    """Returns what the network answers to a batch of examples, labels among them."""
     return predictor.task.predict(predictor.task.forward(predictor.backbone, batch, training=False))
 
 
 def recorded_set(predictor, options: evaluate.Options):
-    """The records as the `Reader` of the task has them, with the flags of the fine-tuning."""
-    reader_class = find.part(predictor.task.label, "read").Reader
+    """Returns the records as the `Reader` of the task has them, with the flags of the fine-tuning."""
+    reader_class = find.load_part(predictor.task.label, "read").Reader
     path = os.path.join(options.model_dir, CONFIG)
     stored = read_json(path).get("flags", {}) if os.path.isfile(path) else {}
     known = {field.name for field in dataclasses.fields(finetune.Options)}

@@ -20,7 +20,7 @@ OPENED = ("predictor", "source")  # arguments that the model_dir becomes
 
 
 def evaluate(options: Options) -> dict:
-    """Scores a run; returns the scores.
+    """Returns scores a run; returns the scores.
 
     The task gets the options that its `evaluate` names; another one that is given is an error.
     """
@@ -29,7 +29,7 @@ def evaluate(options: Options) -> dict:
     if task is None:
         predictor = load_predictor(options.model_dir)  # only its head tells what somebody else's network has learnt
         task = predictor.task.label
-    function = find.part(task, "score").evaluate
+    function = find.load_part(task, "score").evaluate
     parameters = [name for name in inspect.signature(function).parameters if name != "output_file"]
     known = [{"predictor": "model_dir", "source": "model_dir"}.get(name, name) for name in parameters] + [
         "encoding",
@@ -59,7 +59,8 @@ def evaluate(options: Options) -> dict:
 
 
 def without_nan(scores: Any) -> Any:
-    """The scores with None in the place of those that are not defined, such as a correlation with equal numbers: JSON has no NaN."""
+    """Returns the scores with None in the place of those that are not defined, such as a correlation with equal numbers: JSON
+    has no NaN."""
     if isinstance(scores, dict):
         return {name: without_nan(value) for name, value in scores.items()}
     if isinstance(scores, list | tuple):
@@ -68,7 +69,7 @@ def without_nan(scores: Any) -> Any:
 
 
 def predictor_of(model_dir: str, task: str):
-    """What answers for a run.
+    """Returns what answers for a run.
 
     Raises:
         UsageError: the run was fine-tuned for another task.

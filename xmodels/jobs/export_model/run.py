@@ -5,14 +5,14 @@ from data_pipelines.options.declaration import values_of
 from xmodels.export import exporter
 from xmodels.jobs.export_model.options import Options
 from xmodels.runs.fine_tuned import task_of
-from xmodels.tasks.base.find import part
+from xmodels.tasks.base.find import load_part
 
 
 def export_model(options: Options) -> str:
     """Exports a run; returns the folder."""
     given = {name: value for name, value in values_of(options, options.TASK_OPTIONS).items() if value is not None}
     task = task_of(options.model_dir)
-    if unknown := set(given) - set(part(task, "serve").Server.flags):
+    if unknown := set(given) - set(load_part(task, "serve").Server.flags):
         raise UsageError(
             f"{', '.join(f'--{name}' for name in sorted(unknown))}: not for {options.model_dir}, whose task is {task}."
         )

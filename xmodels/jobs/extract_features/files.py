@@ -39,7 +39,8 @@ def write(path: str, found: Iterable[TextStates], is_pooled: bool) -> int:
 
 
 def _write_lines(path: str, found: Iterable[TextStates], is_pooled: bool) -> int:
-    """A line for each text, laid out as in extract_features.py of google-research/bert, with the text and the places of tokens."""
+    """Returns a line for each text, laid out as in extract_features.py of google-research/bert, with the text and the places of
+    tokens."""
     count = 0
     with whole_file(path, "w") as file:
         for count, each in enumerate(found, 1):  # noqa: B007
@@ -94,7 +95,7 @@ class GrowingArray:
 
 
 def _write_npy(path: str, found: Iterable[TextStates], is_pooled: bool) -> int:
-    """float32 (texts, D), of several layers (texts, layers, D)."""
+    """Returns float32 (texts, D), of several layers (texts, layers, D)."""
     with whole_file(path) as file:
         array = None
         for each in found:
@@ -107,8 +108,8 @@ def _write_npy(path: str, found: Iterable[TextStates], is_pooled: bool) -> int:
 
 
 def _write_npz(path: str, found: Iterable[TextStates], is_pooled: bool) -> int:
-    """`layer_NAME` float32 (texts, D). Of tokens (tokens of all texts, D), with `offsets` int64 (texts + 1,), the first token of each
-    text, and `starts` and `ends` int32 (tokens,), -1 of special tokens."""
+    """Returns `layer_NAME` float32 (texts, D). Of tokens (tokens of all texts, D), with `offsets` int64 (texts + 1,), the first
+    token of each text, and `starts` and `ends` int32 (tokens,), -1 of special tokens."""
     with (
         tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path))) as folder,
         contextlib.ExitStack() as opened,
@@ -143,7 +144,7 @@ def _write_npz(path: str, found: Iterable[TextStates], is_pooled: bool) -> int:
 
 
 def _write_parquet(path: str, found: Iterable[TextStates], is_pooled: bool) -> int:
-    """Columns `text` and `layer_NAME`, lists of float32. Of tokens lists of these, with `tokens`, `starts` and `ends`."""
+    """Returns columns `text` and `layer_NAME`, lists of float32. Of tokens lists of these, with `tokens`, `starts` and `ends`."""
     pyarrow = _pyarrow(path)
     numbers, places = pyarrow.list_(pyarrow.float32()), pyarrow.list_(pyarrow.int32())
     count, writer = 0, None

@@ -41,7 +41,7 @@ class Wanted:
         return [part.strip() for part in self.layers.split(",")] if self.combine == "none" else [self.combine]
 
     def factors(self) -> list[float]:
-        """The weights of a mix. Raises a UsageError where they are no numbers, or not as many as layers."""
+        """Returns the weights of a mix. Raises a UsageError where they are no numbers, or not as many as layers."""
         count = self.layers.count(",") + 1
         if self.weights is not None and self.combine != "mix":
             raise UsageError(f"--layer_weights={self.weights}: belongs to --combine=mix. Leave it out, or mix.")
@@ -98,7 +98,7 @@ class FrozenNetwork:
         self._answer = compiled(self._states)
 
     def _states(self, batch) -> dict:
-        """(B, L, D) or (B, D) of each name."""
+        """Returns (B, L, D) or (B, D) of each name."""
         layers = self.backbone.hidden_states(batch)
         found = [ops.cast(tokens_of(layers[number]), "float32") for number in self.numbers]
         if self.wanted.pooling is not None:
@@ -110,7 +110,7 @@ class FrozenNetwork:
         return dict(zip(self.wanted.names, found, strict=True))
 
     def read(self, texts: Iterable[str], batch_size: int) -> Iterator[TextStates]:
-        """The states of texts, in their order, in memory that does not grow with their number."""
+        """Yields the states of texts, in their order, in memory that does not grow with their number."""
         texts = iter(texts)
         with tqdm(desc="texts", unit="text", mininterval=1) as progress:
             while window := list(itertools.islice(texts, WINDOW * batch_size)):

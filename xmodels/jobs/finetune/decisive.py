@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from data_pipelines.batches.dataset import Batches
 from xmodels.tasks.base import score as base
-from xmodels.tasks.base.find import part
+from xmodels.tasks.base.find import load_part
 from xmodels.training.step.learner import Learner
 
 
@@ -37,7 +37,7 @@ class Evaluation:
     answers: tuple | None = None
 
     def __post_init__(self):
-        self.score = part(self.task_name, "score")
+        self.score = load_part(self.task_name, "score")
         settings = getattr(self.task, "settings", {})
         self.tuned = tuple(name for name in self.score.CHOSEN if name in settings)
         self._fixed = {name: settings[name] for name in self.score.SETTINGS if name in settings}
@@ -45,7 +45,7 @@ class Evaluation:
         self._sets: dict[int, tuple[object, tf.data.Dataset]] = {}  # by the identity of a source, which is kept too
 
     def means(self, source, settings: dict | None = None) -> dict[str, float]:
-        """Losses and metrics of a set, the decisive score among them.
+        """Returns losses and metrics of a set, the decisive score among them.
 
         Args:
             settings: what an evaluation set chose before; None where this set chooses.
@@ -62,7 +62,7 @@ class Evaluation:
         return {**means, **{name: found[name] for name in (self.decisive, *self.score.REPORTED) if name in found}}
 
     def _answers(self, source) -> tuple:
-        """What the network answers to a set, and what is right, as `scores` takes them."""
+        """Returns what the network answers to a set, and what is right, as `scores` takes them."""
         outputs, examples = self.answered(source)
         if self.score.READS_SOURCE:
             return self.score.from_source(outputs, source, self.task)
@@ -72,11 +72,11 @@ class Evaluation:
         return self.score.chosen(*answers, self.decisive, **self._fixed) if self.tuned else {}
 
     def answered(self, source) -> list[Mapping[str, np.ndarray]]:
-        """What the network answers to a set, and the set: {name: array (N, ...)} each."""
-        return stacked(self._answered(batch) for batch in self._batches(source))
+        """Returns what the network answers to a set, and the set: {name: array (N, ...)} each."""
+        return stack_batches(self._answered(batch) for batch in self._batches(source))
 
     def _batches(self, source) -> tf.data.Dataset:
-        """A set as it is, once and in order."""
+        """Returns a set as it is, once and in order."""
         if id(source) not in self._sets:
             self._sets[id(source)] = source, dataclasses.replace(self.batches, source=source).once()
         return self._sets[id(source)][1]
@@ -104,12 +104,15 @@ class Evaluation:
         return tuple(arrays)
 
 
-def stacked(pairs) -> list[Mapping[str, np.ndarray]]:
+def stack_batches(pairs) -> list[Mapping[str, np.ndarray]]:
     """Dictionaries of arrays (B, ...) joined to one of arrays (N, ...); lengths that differ are padded with zeros."""
-    return [{name: joined([rows[name] for rows in side]) for name in side[0]} for side in zip(*pairs, strict=True)]
+    return [
+        {name: concatenate_padded([rows[name] for rows in side]) for name in side[0]}
+        for side in zip(*pairs, strict=True)
+    ]
 
 
-def joined(arrays: list[np.ndarray]) -> np.ndarray:
+def concatenate_padded(arrays: list[np.ndarray]) -> np.ndarray:
     shape = np.max([array.shape for array in arrays], axis=0)
     return np.concatenate(
         [

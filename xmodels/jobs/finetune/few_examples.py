@@ -11,7 +11,7 @@ from xmodels.training.watching.progress import print_status
 
 
 def count_of(options, total: int) -> int:
-    """How many of the training examples are learnt from.
+    """Returns how many of the training examples are learnt from.
 
     Raises:
         UsageError: both flags are given, the share is 0, or there are not so many examples.
@@ -28,8 +28,8 @@ def count_of(options, total: int) -> int:
     return number or max(1, int(fraction * total))
 
 
-def drawn(data: Data, options) -> Data:
-    """The data with a part of the training examples, drawn without replacement by the seed, whatever their labels are.
+def subsample(data: Data, options) -> Data:
+    """Returns the data with a part of the training examples, drawn without replacement by the seed, whatever their labels are.
 
     An example is a row of the arrays: of answers in long texts a window. The order of the examples stays, and so do all labels.
     """
@@ -46,14 +46,14 @@ def drawn(data: Data, options) -> Data:
 
 
 def drawn_places(total: int, count: int, seed: int) -> np.ndarray:
-    """(count,), int64: different places below `total`, in rising order; all of them where there are no more."""
+    """Returns (count,), int64: different places below `total`, in rising order; all of them where there are no more."""
     if count == total:
         return np.arange(total)
     return np.sort(np.random.default_rng([seed, total]).choice(total, count, replace=False))
 
 
 def missing_labels(source: ArraySource, labels: list[str]) -> list[str]:
-    """The labels that no example has, where each has one."""
+    """Returns the labels that no example has, where each has one."""
     ids = source.arrays.get("labels")
     if ids is None or ids.ndim > 1 or not labels:
         return []

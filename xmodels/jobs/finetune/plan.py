@@ -15,16 +15,16 @@ from xmodels.conversion import convert
 from xmodels.jobs import step_options
 from xmodels.jobs.finetune.batches import choose_batches
 from xmodels.jobs.finetune.decisive import Evaluation
-from xmodels.jobs.finetune.few_examples import drawn
+from xmodels.jobs.finetune.few_examples import subsample
 from xmodels.jobs.finetune.rates import optimization_of, optimizer_of
 from xmodels.jobs.finetune.start import (
     begin_head,
     begin_language_model,
-    begun,
+    build_backbone,
     check_head,
     finetuning_of,
+    load_checkpoint_and_tokenizer,
     objective_of,
-    opened,
     reader_of,
 )
 from xmodels.models.checkpoint import Checkpoint
@@ -88,7 +88,7 @@ class Job:
         return max(1, int(self.per_epoch))
 
     def means(self, name: str) -> dict[str, float]:
-        """Losses and scores of an evaluation set; the set that chooses the epoch chooses settings of the task too."""
+        """Returns losses and scores of an evaluation set; the set that chooses the epoch chooses settings of the task too."""
         names, settings = self.evaluation.tuned, None
         if name != "evaluation":
             stored = read_task(self.options.model_dir).settings if names else {}
@@ -122,7 +122,7 @@ def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None)
         UsageError, DataError, CheckpointError: what the flags name cannot be used, or does not fit.
     """
     reader = reader_of(given)
-    loaded, tokenizer = opened(given, reader)
+    loaded, tokenizer = load_checkpoint_and_tokenizer(given, reader)
     flags = reader.options = dataclasses.replace(given, **reader.defaults())
     options = reader.of_this_phase(flags)
     finetuning, loaded = finetuning_of(options, loaded)
@@ -131,7 +131,7 @@ def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None)
         last = os.path.join(options.model_dir, finetuning.phases[-1].name)
         loaded = loaded if options.dry_run else dataclasses.replace(loaded, values=convert.load(last).values)
     check_options(options, strategy.num_replicas_in_sync, loaded)
-    data = with_others(drawn(reader.read(tokenizer), options), finetuning, reader, tokenizer)
+    data = with_others(subsample(reader.read(tokenizer), options), finetuning, reader, tokenizer)
     if options.init_head:
         check_head(options, data.labels)
     if options.early_stopping_patience and "evaluation" not in data.evaluation_sets:
@@ -196,7 +196,7 @@ def _learner(
     step_options.set_precision(options)
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
-        backbone = begun(options, loaded)
+        backbone = build_backbone(options, loaded)
         task = reader.made_task(loaded.config, data)
         reader.prepare_weights(task, backbone, loaded)
         objective = objective_of(reader.objective(task), finetuning, loaded)

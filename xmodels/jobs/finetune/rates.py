@@ -12,7 +12,7 @@ from xmodels.training.watching.progress import print_status
 
 
 def optimization_of(options, num_steps: int, per_epoch: float) -> Optimization:
-    """The flags that concern the optimizer and its schedule."""
+    """Returns the flags that concern the optimizer and its schedule."""
     return Optimization(
         num_steps=num_steps, learning_rate=options.learning_rate, optimizer=options.optimizer,
         num_warmup_steps=int(options.warmup_proportion * num_steps), schedule=options.lr_schedule,

@@ -12,12 +12,12 @@ from xmodels.training.watching.progress import print_status
 
 
 def hand_over(job: Job, loop: Loop, state: checkpoints.State) -> Outcome:
-    """Scores the weights that are handed over, and returns what the results and the model card say.
+    """Returns scores the weights that are handed over, and returns what the results and the model card say.
 
     The loop has scored them on the evaluation file already, unless it did so before it was interrupted.
     """
     options, backbone = job.options, job.learner.backbone
-    averaged = job.learner.settle()
+    averaged = job.learner.apply_average()
     if "evaluation" in job.data.evaluation_sets:
         best = convert.load(options.model_dir)
         assign("backbone", backbone, best.values, options.model_dir)
@@ -50,7 +50,7 @@ def hand_over(job: Job, loop: Loop, state: checkpoints.State) -> Outcome:
 
 
 def _kept(job: Job, state: checkpoints.State) -> tuple[int, str]:
-    """The step whose weights are handed over, and why."""
+    """Returns the step whose weights are handed over, and why."""
     if state.best_step is None:
         return state.step, f"step {state.step}, the last one (there is no --eval_file to choose by)"
     epoch, where = state.best_step / job.per_epoch, job.options.eval_file or "what was held out"

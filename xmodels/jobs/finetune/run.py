@@ -51,7 +51,7 @@ def finetune(options: Options) -> dict[str, float]:
 
 
 def _finetune(options: Options, strategy, workers: Workers, leads: bool = False) -> dict[str, float]:
-    """One fine-tuning; first those that must come before it: phases of its task, and those of the recipe of its system.
+    """Returns one fine-tuning; first those that must come before it: phases of its task, and those of the recipe of its system.
 
     Args:
         leads: whether it is such a phase.
@@ -159,7 +159,7 @@ def _most_per_epoch(options: Options, num_rows: int) -> float:
 
 
 def existing_run(options: Options, loaded, labels: list[str], num_rows: int, tokenizer: Tokenizer) -> run_folder.Claim:
-    """What --model_dir holds of the run that these make; raises where it holds another one. Changes nothing."""
+    """Returns what --model_dir holds of the run that these make; raises where it holds another one. Changes nothing."""
     phase = reader_of(options).of_this_phase(options)
     finetuning, loaded = finetuning_of(phase, loaded)
     per_epoch = _most_per_epoch(options, num_rows) * finetuning.steps_per_step
@@ -182,5 +182,5 @@ def _identity(
 
 
 def _settings(optimization: Optimization, tokenizer: Tokenizer) -> dict:
-    """The numbers that hold, under the names of their flags."""
+    """Returns the numbers that hold, under the names of their flags."""
     return {**optimization.settings(), "do_lower_case": tokenizer.describe().get("do_lower_case")}

@@ -9,7 +9,7 @@ from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import first_difference
 from xmodels import systems
 from xmodels.conversion import convert
-from xmodels.conversion.positions import extended
+from xmodels.conversion.positions import extend_positions
 from xmodels.layers.poolings import PUBLISHED
 from xmodels.models.backbone import Backbone
 from xmodels.models.checkpoint import Checkpoint
@@ -17,7 +17,7 @@ from xmodels.models.folder import assign, model_class
 from xmodels.objectives.base import Objective
 from xmodels.runs.fine_tuned import read_task
 from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
-from xmodels.tasks.base.find import part
+from xmodels.tasks.base.find import load_part
 from xmodels.tasks.base.read import Reader
 from xmodels.tasks.base.task import Task
 from xmodels.training.finetuning import AUXILIARY_LM, TOKENS, FineTuning
@@ -28,11 +28,11 @@ READ_BY_HEADS = "features", "normalize"  # settings of siamese networks, from wh
 
 def reader_of(options) -> Reader:
     """Reads the files of the task that --task names."""
-    return part(options.task, "read").Reader(options.task, options)
+    return load_part(options.task, "read").Reader(options.task, options)
 
 
-def opened(options, reader: Reader):
-    """The checkpoint to start from, or a network without weights, and the tokenizer, as the task needs them."""
+def load_checkpoint_and_tokenizer(options, reader: Reader):
+    """Returns the checkpoint to start from, or a network without weights, and the tokenizer, as the task needs them."""
     begun = reader.begin()
     if begun is None:
         loaded = convert.load(reader.checkpoint)
@@ -40,14 +40,14 @@ def opened(options, reader: Reader):
         loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))
         begun = loaded, open_tokenizer_of(options, loaded)
     loaded, tokenizer = reader.prepare(*begun)
-    if options.extend_positions and (longer := extended(loaded, reader.num_positions)) is not loaded:
+    if options.extend_positions and (longer := extend_positions(loaded, reader.num_positions)) is not loaded:
         print_status(f"Note: {longer.warnings[-1]}")
         loaded = longer
     return loaded, tokenizer
 
 
-def begun(options, loaded: Checkpoint) -> Backbone:
-    """The network of a checkpoint, with its weights where these are not to be random."""
+def build_backbone(options, loaded: Checkpoint) -> Backbone:
+    """Returns the network of a checkpoint, with its weights where these are not to be random."""
     backbone = model_class(loaded.model)(loaded.config).initialize()
     if loaded.values and not options.random_init:
         assign("backbone", backbone, loaded.values, options.init_checkpoint)
@@ -118,7 +118,8 @@ def begin_head(task: Task, loaded: Checkpoint, source: str) -> None:
 
 
 def open_tokenizer_of(options, loaded) -> Tokenizer:
-    """The tokenizer of a checkpoint, or of --vocab_file, which must have the pieces of the checkpoint's own, if that has one."""
+    """Returns the tokenizer of a checkpoint, or of --vocab_file, which must have the pieces of the checkpoint's own, if that
+    has one."""
     found, path = loaded.tokenizer, options.vocab_file
     if path:
         lower_case = found.do_lower_case if found and options.do_lower_case is None else options.do_lower_case

@@ -62,7 +62,8 @@ def generate(options: Options) -> list[str]:
 
 
 def decoding_of(settings: dict, defaults: dict) -> Decoding:
-    """The settings of flags, those that were not given by `defaults`; raises a UsageError where they contradict each other.
+    """Returns the settings of flags, those that were not given by `defaults`; raises a UsageError where they contradict each
+    other.
 
     Who gives `top_k` or `top_p` alone wants draws.
     """
@@ -75,7 +76,7 @@ def decoding_of(settings: dict, defaults: dict) -> Decoding:
 
 
 def lines_of(path: str) -> list[str]:
-    """The lines of a plain text file. Raises a DataError where there is none, or it is not UTF-8."""
+    """Returns the lines of a plain text file. Raises a DataError where there is none, or it is not UTF-8."""
     with open_text(path) as file:
         lines = [line.rstrip("\r\n") for line in file]
     if not lines:

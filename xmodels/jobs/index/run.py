@@ -44,7 +44,7 @@ def check_free(folder: str, overwrite: bool) -> None:
 
 
 def with_texts(parts, path: str, column: str | None, description: vectors.Description) -> Iterator[tuple]:
-    """The parts with the texts of a file, which must be those that were encoded.
+    """Yields the parts with the texts of a file, which must be those that were encoded.
 
     Raises:
         DataError: they are not.

@@ -18,10 +18,10 @@ from xmodels.interfaces.reading import BASE_WIDTH, Reading
 from xmodels.jobs import step_options
 from xmodels.jobs.finetune import options as finetune
 from xmodels.jobs.finetune.decisive import Evaluation
-from xmodels.jobs.finetune.few_examples import drawn
+from xmodels.jobs.finetune.few_examples import subsample
 from xmodels.jobs.finetune.plan import check_options, num_steps_of
 from xmodels.jobs.finetune.rates import optimization_of
-from xmodels.jobs.finetune.start import begun, opened, reader_of
+from xmodels.jobs.finetune.start import build_backbone, load_checkpoint_and_tokenizer, reader_of
 from xmodels.jobs.multitask import options as multitask
 from xmodels.jobs.multitask.mixture import steps_of
 from xmodels.jobs.multitask.plan import Plan, read_plan, task_options
@@ -69,7 +69,7 @@ class Member:
         return batches_of(self.data.source.num_examples, self.batches.batch_size)
 
     def means(self, name: str, settings: Mapping | None = None) -> dict[str, float]:
-        """Losses and scores of a set.
+        """Returns losses and scores of a set.
 
         Args:
             settings: what the evaluation set chose before; None where this set chooses.
@@ -114,7 +114,8 @@ class Job:
         return {name: each for name, each in self.members.items() if "evaluation" in each.data.evaluation_sets}
 
     def evaluate(self) -> dict[str, float]:
-        """Scores of all evaluation sets, `NAME/SCORE`. `loss` and `mean_score` are means over the tasks, which count alike."""
+        """Returns scores of all evaluation sets, `NAME/SCORE`. `loss` and `mean_score` are means over the tasks, which count
+        alike."""
         found, losses, decisive = {}, [], []
         for name, each in self.evaluated.items():
             means = each.means("evaluation")
@@ -148,7 +149,7 @@ def plan(given: multitask.Options, strategy) -> Job:
     for name, reader in readers.items():
         with naming(given, name):
             check_options(reader.options, strategy.num_replicas_in_sync, loaded)
-            data[name] = drawn(reader.read(tokenizer), reader.options)
+            data[name] = subsample(reader.read(tokenizer), reader.options)
     if given.early_stopping_patience and not any("evaluation" in each.evaluation_sets for each in data.values()):
         raise UsageError(
             f"--early_stopping_patience={given.early_stopping_patience}: nothing says which epoch is better. Give tasks of "
@@ -204,18 +205,18 @@ def reader_of_task(given: multitask.Options, wanted: Plan, name: str) -> Reader:
 
 
 def opened_for_all(given: multitask.Options, readers: Mapping[str, Reader]) -> tuple[Checkpoint, Tokenizer]:
-    """The checkpoint to start from and its tokenizer, as all tasks need them."""
+    """Returns the checkpoint to start from and its tokenizer, as all tasks need them."""
     found = None
     for name, reader in readers.items():
         with naming(given, name):
-            found = reader.prepare(*found) if found else opened(reader.options, reader)
+            found = reader.prepare(*found) if found else load_checkpoint_and_tokenizer(reader.options, reader)
     return found
 
 
 def scheduled(
     given: multitask.Options, wanted: Plan, examples: Mapping[str, int], sizes: Mapping[str, int]
 ) -> TaskSchedule:
-    """The order of the steps, of tasks with so many examples, in batches of such sizes."""
+    """Returns the order of the steps, of tasks with so many examples, in batches of such sizes."""
     counts = {name: batches_of(count, sizes[name]) for name, count in examples.items()}
     if wanted.mixture is not None:
         return epochs_of(steps_of(wanted.mixture, examples, counts), given.num_train_epochs, given.seed)
@@ -229,7 +230,7 @@ def _learner(
     step_options.set_precision(given)
     keras.utils.set_random_seed(given.seed)
     with strategy.scope():
-        backbone = begun(given, loaded)
+        backbone = build_backbone(given, loaded)
         tasks = {name: reader.made_task(loaded.config, data[name]) for name, reader in readers.items()}
         for name, reader in readers.items():
             reader.prepare_weights(tasks[name], backbone, loaded)

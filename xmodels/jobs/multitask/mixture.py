@@ -5,11 +5,11 @@ import math
 from collections.abc import Mapping
 from typing import Annotated
 
-from data_pipelines.schema import Narrower, one_of, whole
+from data_pipelines.schema import Constraint, one_of, whole
 
 PROPORTIONAL, EQUAL = "proportional", "equal"
 KINDS = (PROPORTIONAL, EQUAL)
-Positive = Annotated[float, Narrower(lambda value: 0 < value < math.inf, "a number above 0")]
+Positive = Annotated[float, Constraint(lambda value: 0 < value < math.inf, "a number above 0")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Mixture:
     rates: dict[str, Positive] | None = None
 
     def describe(self) -> dict:
-        """What the configuration of a run says."""
+        """Returns what the configuration of a run says."""
         return dataclasses.asdict(self)
 
 
 def rates_of(mixture: Mixture, sizes: Mapping[str, int]) -> dict[str, float]:
-    """The share of the examples that each task has; they sum to 1.
+    """Returns the share of the examples that each task has; they sum to 1.
 
     Args:
         sizes: {task: its examples}.
@@ -52,7 +52,7 @@ def rates_of(mixture: Mixture, sizes: Mapping[str, int]) -> dict[str, float]:
 
 
 def steps_of(mixture: Mixture, sizes: Mapping[str, int], counts: Mapping[str, int]) -> dict[str, int]:
-    """{task: its steps in an epoch}, at least one each.
+    """Returns {task: its steps in an epoch}, at least one each.
 
     An epoch has as many examples as there are, where a task counts for no more than the limit. So a proportional mixture without
     limit and temperature has each example once.
@@ -71,7 +71,7 @@ def _limited(mixture: Mixture, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _rounded(exact: Mapping[str, float]) -> dict[str, int]:
-    """Whole numbers of the same sum, as near as can be, but at least 1."""
+    """Returns whole numbers of the same sum, as near as can be, but at least 1."""
     found = {name: max(1, math.floor(value + 1e-9)) for name, value in exact.items()}
     missing = max(0, round(sum(exact.values())) - sum(found.values()))
     for name in sorted(exact, key=lambda each: found[each] - exact[each])[:missing]:

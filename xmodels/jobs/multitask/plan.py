@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from data_pipelines import strict_yaml
 from data_pipelines.errors import UsageError
 from data_pipelines.options.declaration import Option, options_of
-from data_pipelines.schema import Narrower, convert, fields, one_of
+from data_pipelines.schema import Constraint, convert, fields, one_of
 from xmodels.comparison.checks import Lined
 from xmodels.jobs.finetune import options as finetune
 from xmodels.jobs.multitask import options as multitask
@@ -46,7 +46,7 @@ class Plan:
     tasks: dict[str, dict[str, Any]]
     defaults: dict[str, Any] = dataclasses.field(default_factory=dict)
     main_task: str | None = None
-    ratio: Annotated[float, Narrower(lambda value: 0 < value < math.inf, "a number above 0")] | None = None
+    ratio: Annotated[float, Constraint(lambda value: 0 < value < math.inf, "a number above 0")] | None = None
     order: one_of(*ORDERS) = SHUFFLED
     mixture: Mixture | None = None
 
@@ -59,7 +59,7 @@ class Plan:
 
 
 def read_plan(path: str, variables: Mapping[str, str]) -> Plan:
-    """The plan of a file, all of whose keys, values and paths are checked.
+    """Returns the plan of a file, all of whose keys, values and paths are checked.
 
     Raises:
         DataError: names the file, the line and the key, what was found and what is expected.
@@ -152,7 +152,7 @@ def _known() -> dict[str, Option]:
 
 
 def task_options(options: multitask.Options, plan: Plan, name: str) -> finetune.Options:
-    """The options by which `finetune` would learn a task alone: its own, and what it shares with `multitask`."""
+    """Returns the options by which `finetune` would learn a task alone: its own, and what it shares with `multitask`."""
     own = {each.name for each in dataclasses.fields(finetune.Options)} - {
         "set"
     }  # which gives other things to each verb

@@ -21,9 +21,10 @@ SETS = ("evaluation", "test")  # of which answers are drawn, the first that ther
 
 
 def hand_over(job: Job, loop: Loop, state: checkpoints.State) -> Outcome:
-    """Scores the weights that are handed over, and writes the folders of the tasks; returns what results and model card say."""
+    """Returns scores the weights that are handed over, and writes the folders of the tasks; returns what results and model card
+    say."""
     folder, learner = job.options.model_dir, job.learner
-    averaged = learner.settle()
+    averaged = learner.apply_average()
     if job.evaluated:
         best = convert.load(folder)
         assign("backbone", learner.backbone, best.values, folder)
@@ -49,7 +50,7 @@ def hand_over(job: Job, loop: Loop, state: checkpoints.State) -> Outcome:
 
 
 def scores_of(member: Member, settings: dict) -> dict[str, float]:
-    """Losses and scores of all sets of a task, `SET SCORE`, with the settings that its evaluation set chose."""
+    """Returns losses and scores of all sets of a task, `SET SCORE`, with the settings that its evaluation set chose."""
     reported = ("loss", member.evaluation.decisive, *member.evaluation.score.REPORTED)
     found = {}
     for name in member.data.evaluation_sets:
@@ -85,7 +86,7 @@ def write_member(job: Job, name: str, results: dict[str, float], facts: dict[str
 
 
 def _kept(job: Job, state: checkpoints.State) -> tuple[int, str]:
-    """The step whose weights are handed over, and why."""
+    """Returns the step whose weights are handed over, and why."""
     if state.best_step is None:
         return state.step, f"step {state.step}, the last one (there is no eval_file to choose by)"
     epoch = state.best_step / job.per_epoch

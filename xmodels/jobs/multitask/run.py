@@ -75,7 +75,7 @@ def announce(job: Job) -> None:
 
 
 def _steps(job: Job, name: str) -> int:
-    """The batches of a task in an epoch; with a ratio those that are drawn from."""
+    """Returns the batches of a task in an epoch; with a ratio those that are drawn from."""
     return job.schedule.stages[0][name] if "mixture" in job.epochs else job.members[name].batches_per_epoch
 
 
@@ -131,7 +131,7 @@ def identity_of(job: Job) -> Identity:
 
 
 def identity_of_member(member) -> dict:
-    """What must be equal of a task when a run is resumed."""
+    """Returns what must be equal of a task when a run is resumed."""
     values = {name: getattr(member.options, name) for name in (*OF_A_TASK, "train_batch_size")}
     own = {name: value for name, value in values.items() if name not in STRUCTURAL and value is not None}
     own.pop("pooling", None)
@@ -142,5 +142,6 @@ def identity_of_member(member) -> dict:
 
 
 def _settings(job: Job) -> dict:
-    """The numbers that hold, under the names of their flags; the schedule of the tasks follows from `tasks` and the seed."""
+    """Returns the numbers that hold, under the names of their flags; the schedule of the tasks follows from `tasks` and the
+    seed."""
     return {**job.optimization.settings(), "do_lower_case": job.tokenizer.describe().get("do_lower_case")}

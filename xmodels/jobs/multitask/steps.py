@@ -27,7 +27,7 @@ class MainLast(TaskSchedule):
 
 
 def batches_of(num_examples: int, batch_size: int) -> int:
-    """The batches of an epoch; the last one may be shorter."""
+    """Returns the batches of an epoch; the last one may be shorter."""
     return -(-num_examples // batch_size)
 
 
@@ -35,7 +35,7 @@ def epochs_of(
     counts: Mapping[str, int], num_epochs: float, seed: int, main_task: str | None = None, ratio: float | None = None,
     order: str = SHUFFLED,
 ) -> TaskSchedule:  # fmt: skip
-    """The order of the steps: each epoch has the batches of all tasks, shuffled by the seed.
+    """Returns the order of the steps: each epoch has the batches of all tasks, shuffled by the seed.
 
     Args:
         counts: {task: its batches in an epoch}.

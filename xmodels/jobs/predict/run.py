@@ -26,7 +26,7 @@ CHUNK = 512  # inputs of a stream that are answered together
 
 
 def load_predictor(model_dir: str) -> Predictor:
-    """The network of a run, or of somebody else's classifier; says so where a fine-tuning was interrupted."""
+    """Returns the network of a run, or of somebody else's classifier; says so where a fine-tuning was interrupted."""
     if names.is_foreign(model_dir):
         with tempfile.TemporaryDirectory() as folder:
             convert.save(convert.load(model_dir), os.path.join(folder, "model"))
@@ -75,7 +75,7 @@ def predict(options: Options) -> list[dict | None]:
 
 
 def streamed(predictor: Predictor, inputs: Iterator, batch_size: int) -> Iterator[tuple]:
-    """Each input and its prediction, None for a blank line; some are in memory at once."""
+    """Yields each input and its prediction, None for a blank line; some are in memory at once."""
     inputs = iter(inputs)
     while chunk := list(itertools.islice(inputs, CHUNK)):
         found = iter(predictor.predict([asked for asked in chunk if asked is not None], batch_size))
@@ -111,5 +111,5 @@ def write(path: str, predictor: Predictor, pairs: Iterable[tuple]) -> None:
 
 
 def _cell(text: str) -> str:
-    """A cell of a table, which neither a terminal nor a spreadsheet takes for anything but text."""
+    """Returns a cell of a table, which neither a terminal nor a spreadsheet takes for anything but text."""
     return for_terminal(for_spreadsheet(text))

@@ -17,7 +17,7 @@ WINDOW = 64  # batches whose texts are in memory at once, sorted by length
 
 
 def texts_of(path: str, column: str | None = None) -> Iterator[str]:
-    """A text for each line, or row of a table. A blank line is an empty text, so that rows stay the lines of the file.
+    """Yields a text for each line, or row of a table. A blank line is an empty text, so that rows stay the lines of the file.
 
     Args:
         column: of a table: its name, or its position from 0 in a file without header.
@@ -45,7 +45,7 @@ def texts_of(path: str, column: str | None = None) -> Iterator[str]:
 def encoded(
     texts: Iterator[str], encode: Callable[[Sequence[str]], np.ndarray], batch_size: int, title: str = "texts"
 ) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Texts and their vectors, in their order, a window at a time.
+    """Yields texts and their vectors, in their order, a window at a time.
 
     Args:
         encode: texts -> float32 (N, D).

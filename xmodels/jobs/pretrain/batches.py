@@ -15,7 +15,7 @@ SAMPLE = 20_000  # examples whose lengths decide how batches are formed
 
 
 def rows_per_batch(options, records: Records, replicas: int) -> int | None:
-    """Rows of a batch of the longest examples; None keeps the recipe's number.
+    """Returns rows of a batch of the longest examples; None keeps the recipe's number.
 
     Raises:
         UsageError: the flags contradict each other, or a batch cannot hold an example for each replica.
@@ -31,7 +31,7 @@ def rows_per_batch(options, records: Records, replicas: int) -> int | None:
 
 
 def size_facts(options, batch_size: int, consumed: int) -> dict[str, str]:
-    """What a model card says about the size of batches."""
+    """Returns what a model card says about the size of batches."""
     if options.tokens_per_batch:
         return {"tokens per batch": f"{options.tokens_per_batch:,}, padding included"}
     seen = "rows seen" if options.pack_rows else "examples seen"
@@ -56,7 +56,7 @@ def check_grouping(options, recipe: Recipe, source: RecordSource) -> None:
 def choose_grouping(
     options, source: RecordSource, records: Records, backbone, batch_size: int, replicas: int = 1
 ) -> Grouping | None:
-    """How examples share batches; says how much of these is padding.
+    """Returns how examples share batches; says how much of these is padding.
 
     Raises:
         UsageError: the flags contradict each other, or the network does not read rows of several examples.
@@ -115,7 +115,7 @@ def _rows(options, source: RecordSource, records: Records, backbone, lengths: np
 
 
 def room(options, system, rate: float | None, length: int, share: int) -> int:
-    """The most tokens to hide in a row of another length than the records.
+    """Returns the most tokens to hide in a row of another length than the records.
 
     Args:
         share: what a row needs of which each example hides a share exactly.

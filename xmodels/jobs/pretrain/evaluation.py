@@ -58,7 +58,7 @@ def scoring_of(system, vocabulary: Vocabulary, training: Records, made_for: Reco
 
 
 def evaluated_on(options, batches: Batches) -> Batches:
-    """Held-out text, where there is such, else that of the training."""
+    """Returns held-out text, where there is such, else that of the training."""
     if not options.eval_data_dir:
         return batches
     return dataclasses.replace(batches, source=pretraining_records.open_held_out(options, batches.source))
@@ -67,7 +67,7 @@ def evaluated_on(options, batches: Batches) -> Batches:
 def scored_streams(
     options, streams: Mapping[str, Batches], pairs: Mapping[str, RecordSource], held_out: Mapping[str, RecordSource]
 ) -> dict[str, Evaluated]:
-    """What an evaluation scores, by the name of its stream.
+    """Returns what an evaluation scores, by the name of its stream.
 
     Args:
         pairs, held_out: the records of --task_data and --eval_task_data by the name of their task.
@@ -90,7 +90,7 @@ def samples_of(
 
 
 def evaluation(learner: Learner, scored: Mapping[str, Evaluated], kind: str) -> Callable[[], dict[str, float]]:
-    """What scores the learner. `kind` is that of the tokenizer."""
+    """Returns what scores the learner. `kind` is that of the tokenizer."""
     if len(scored) > 1:
         return _of_tasks(learner, scored)
     (evaluated,) = scored.values()
@@ -103,7 +103,7 @@ def evaluation(learner: Learner, scored: Mapping[str, Evaluated], kind: str) -> 
 
 
 def _of_tasks(learner: Learner, scored: Mapping[str, Evaluated]) -> Callable[[], dict[str, float]]:
-    """What scores every task. `loss` is the mean over the tasks, which all count alike."""
+    """Returns what scores every task. `loss` is the mean over the tasks, which all count alike."""
 
     def evaluate() -> dict[str, float]:
         found, losses = {}, []
@@ -119,7 +119,7 @@ def _of_tasks(learner: Learner, scored: Mapping[str, Evaluated]) -> Callable[[],
 def count_baselines(
     batches: Batches, scored: list[dict[str, tf.Tensor]], objective: Objective, held_out: bool, special_ids: list[int]
 ) -> Baselines | None:
-    """What counting can name of the tokens of `scored`, learnt from the records of `batches`.
+    """Returns what counting can name of the tokens of `scored`, learnt from the records of `batches`.
 
     Args:
         objective: asks for the tokens; of several parts the first that does counts. None is returned where none does.
@@ -137,6 +137,6 @@ def count_baselines(
 
 
 def baseline_lines(baselines: Baselines | None) -> dict[str, float]:
-    """The baselines among the scores of a model card."""
+    """Returns the baselines among the scores of a model card."""
     named = dataclasses.asdict(baselines) if baselines else {}
     return {name: value for name, value in named.items() if isinstance(value, float)}

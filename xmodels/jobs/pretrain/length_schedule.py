@@ -36,12 +36,12 @@ class Phase:
         return f"length_{self.length}"
 
     def share(self, step: int) -> float:
-        """Whether a step is of this phase."""
+        """Returns whether a step is of this phase."""
         return float(self.first <= step < self.last)
 
 
 def phases(text: str, num_steps: int, longest: int) -> list[Phase]:
-    """The phases of a run of `num_steps`, whose records are of `longest` tokens.
+    """Returns the phases of a run of `num_steps`, whose records are of `longest` tokens.
 
     Raises:
         UsageError: the text is not `LENGTH:SHARE,...` with rising lengths of which the last is `longest`, or a phase has no step.
@@ -88,7 +88,8 @@ def _pair(text: str, part: str) -> tuple[int, float]:
 
 
 def chosen(options, recipe: Recipe, records: Records, carries_memory: bool) -> str | None:
-    """The schedule that holds: that of the flag, or that of the recipe where these records and flags allow it; None for one length.
+    """Returns the schedule that holds: that of the flag, or that of the recipe where these records and flags allow it; None for
+    one length.
 
     Raises:
         UsageError: the flag asks for what records or other flags do not allow.
@@ -104,7 +105,7 @@ def chosen(options, recipe: Recipe, records: Records, carries_memory: bool) -> s
 
 
 def possible(text: str | None, options, num_steps: int, records: Records, carries_memory: bool) -> str | None:
-    """The schedule, which no flag asks for, or None where these records and flags do not allow it."""
+    """Returns the schedule, which no flag asks for, or None where these records and flags do not allow it."""
     try:
         check(options, records, carries_memory)
         if text:
@@ -141,7 +142,7 @@ def streams(
     recipe_of: Callable[[Records], Recipe],
     room: Callable[[int, int], int] = lambda length, share: share,
 ) -> dict[str, Stream]:
-    """The streams of a learner, the longest first, whose batches are `batches`.
+    """Returns the streams of a learner, the longest first, whose batches are `batches`.
 
     Args:
         objective: learns in all phases.
@@ -178,7 +179,7 @@ def _cut(length: int, batches: Batches, records: Records, recipe_of, room) -> Ba
 
 
 def describe(found: list[Phase], rows: int, longest: int) -> str:
-    """What the plan of a run says of its phases."""
+    """Returns what the plan of a run says of its phases."""
     parts = [
         f"{p.length} tokens in steps {p.first + 1:,} to {p.last:,} ({rows * (longest // p.length):,} rows)"
         for p in found

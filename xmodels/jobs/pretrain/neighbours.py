@@ -33,13 +33,14 @@ class Cases:
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     def without(self, tokens: np.ndarray) -> "Cases":
-        """The cases of all other tokens."""
+        """Returns the cases of all other tokens."""
         kept = ~np.isin(self.token, tokens)
         return Cases(self.first[kept], self.second[kept], self.token[kept])
 
 
 def asked(batch: Mapping[str, np.ndarray], context: str, visible: bool = False) -> Cases:
-    """The tokens that a batch asks for, with what stands beside them: true neighbours, also where they are hidden as well.
+    """Returns the tokens that a batch asks for, with what stands beside them: true neighbours, also where they are hidden as
+    well.
 
     Args:
         visible: of the context `both`, whether a neighbour that the network does not see is `HIDDEN`: whole words and spans hide
@@ -60,7 +61,8 @@ def asked(batch: Mapping[str, np.ndarray], context: str, visible: bool = False) 
 
 
 def _seen(batch: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Which tokens the network sees where it names each target, bool (B, P, L), or (B, 1, L) if those are the same for all."""
+    """Returns which tokens the network sees where it names each target, bool (B, P, L), or (B, 1, L) if those are the same for
+    all."""
     clean = _clean(batch)
     if "target_visibility" in batch:  # a network may also read a target before it names the next one
         return batch["target_visibility"] & (batch["token_ids"] == clean)[:, None]
@@ -70,7 +72,7 @@ def _seen(batch: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def training_cases(batch: Mapping[str, np.ndarray], context: str) -> Cases:
-    """All tokens of a batch from which counts are learnt; hidden ones are put back."""
+    """Returns all tokens of a batch from which counts are learnt; hidden ones are put back."""
     if context == BEFORE:
         return asked(batch, context)
     ids = np.where(batch["padding_mask"], _clean(batch), 0)
@@ -80,7 +82,7 @@ def training_cases(batch: Mapping[str, np.ndarray], context: str) -> Cases:
 
 
 def _clean(batch: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The tokens (B, L) before any was hidden."""
+    """Returns the tokens (B, L) before any was hidden."""
     ids, (rows, slots) = batch["token_ids"].copy(), np.nonzero(batch["label_weights"] > 0)
     ids[rows, batch["mask_positions"][rows, slots]] = batch["labels"][rows, slots]
     return ids
@@ -104,7 +106,7 @@ class Counts:
         return cases.first * self.width + cases.second
 
     def answers(self, cases: Cases, leave_out: bool = False) -> np.ndarray:
-        """The token for each context, int64 (N,).
+        """Returns the token for each context, int64 (N,).
 
         Args:
             leave_out: whether the cases are among those that were counted: then each is answered from all the others.
@@ -146,7 +148,7 @@ class _Level:
         return cls(once, totals, (tokens[first], runners_up[0]), (counts[first], runners_up[1]))
 
     def look_up(self, wanted: np.ndarray, own: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """The commonest token of each context, and its share; the share is -1 where the context was not counted.
+        """Returns the commonest token of each context, and its share; the share is -1 where the context was not counted.
 
         Args:
             own: the token of each, whose one occurrence does not count; None where all do.
@@ -178,7 +180,7 @@ def shares_right(
     held_out: bool = True,
     special_ids: Iterable[int] = (),
 ) -> Shares:
-    """How often counting names the tokens that are asked for.
+    """Returns how often counting names the tokens that are asked for.
 
     Args:
         training: batches that are counted, until they hold `MOST_TOKENS` tokens.
@@ -212,7 +214,7 @@ def shares_right(
 
 
 def _until_enough(parts: Iterable[Cases], fewest: int) -> Iterable[Cases]:
-    """The parts, until there are `fewest` of them and they hold `MOST_TOKENS` tokens."""
+    """Yields the parts, until there are `fewest` of them and they hold `MOST_TOKENS` tokens."""
     total = 0
     for number, part in enumerate(parts, 1):
         yield part

@@ -17,7 +17,7 @@ from data_pipelines.text.vocabulary import Vocabulary, first_difference
 from xmodels import systems
 from xmodels.conversion.configurations import config_from
 from xmodels.conversion.formats import has_table, table_of
-from xmodels.conversion.positions import extended
+from xmodels.conversion.positions import extend_positions
 from xmodels.jobs.pretrain import length_schedule, system_settings
 from xmodels.jobs.pretrain.batches import rows_per_batch
 from xmodels.jobs.step_options import check_batch_size
@@ -63,8 +63,8 @@ def check_mixer(options, system) -> None:
 
 
 def small_numbers(options, system) -> Small | None:
-    """The numbers of small networks, where --recipe asks for them, or where a size narrower than the system's `base` begins with
-    random weights; None where the paper's hold.
+    """Returns the numbers of small networks, where --recipe asks for them, or where a size narrower than the system's `base`
+    begins with random weights; None where the paper's hold.
 
     Raises:
         UsageError: --recipe=small, but the system has no such numbers.
@@ -83,14 +83,15 @@ def small_numbers(options, system) -> Small | None:
 
 
 def small_numbers_for(system, config: TokenConfig) -> Small | None:
-    """The numbers that --recipe=small gives a network narrower than the system's `base`; None where there are none, or it is wider."""
+    """Returns the numbers that --recipe=small gives a network narrower than the system's `base`; None where there are none, or
+    it is wider."""
     is_narrow = config.hidden_dim < system.SIZES["base"]["hidden_dim"]
     return vars(system).get("SMALL") if is_narrow else None
 
 
 def chosen_config(options, system, vocabulary: Vocabulary) -> TokenConfig:
-    """The configuration that --model_config_file or --size names, with what --recipe, --mixer and --set change of it. What a file says
-    holds for every recipe.
+    """Returns the configuration that --model_config_file or --size names, with what --recipe, --mixer and --set change of it.
+    What a file says holds for every recipe.
 
     Raises:
         UsageError: its vocabulary has another size than that of the records, or --set does not suit it.
@@ -139,7 +140,7 @@ def _config_of_file(options, system, vocabulary_size: int) -> TokenConfig:
 
 
 def _with_mixer(values: dict, mixer: str | None) -> dict:
-    """The fields of a file with the mixer of --mixer, and with its numbers unless they are of another mixer."""
+    """Returns the fields of a file with the mixer of --mixer, and with its numbers unless they are of another mixer."""
     if not mixer:
         return values
     is_other = values.get("mixer", mixer) != mixer
@@ -149,7 +150,7 @@ def _with_mixer(values: dict, mixer: str | None) -> dict:
 def recipe_of(
     options, system, vocabulary: Vocabulary, records: Records, config: TokenConfig, num_replicas: int = 1
 ) -> Recipe:
-    """The system's recipe for these records, with the numbers of the flags."""
+    """Returns the system's recipe for these records, with the numbers of the flags."""
     own = system_settings.own_options(options.set, system)
     recipe = systems.recipe(system, vocabulary, records, config, own)
     if small := small_numbers(options, system):
@@ -186,7 +187,7 @@ def check_sizes(options, recipe: Recipe, num_replicas: int) -> None:
 
 
 def scored_positions(recipe: Recipe, records: Records) -> int:
-    """At how many tokens of an example the vocabulary is scored."""
+    """Returns at how many tokens of an example the vocabulary is scored."""
     return records.sequence_length if layout.find(recipe.packings[0]).scores_all else records.num_predictions
 
 
@@ -224,14 +225,14 @@ def warn_of_clamp(config: TokenConfig) -> None:
         )
 
 
-def adopted(loaded: Checkpoint, model: type, num_positions: int = 0) -> Checkpoint:
-    """The checkpoint as one of the network `model`, where that may begin as the other network.
+def adapt_checkpoint(loaded: Checkpoint, model: type, num_positions: int = 0) -> Checkpoint:
+    """Returns the checkpoint as one of the network `model`, where that may begin as the other network.
 
     Args:
         num_positions: that it gets, where it has fewer.
     """
     name, config, values = model.adopt(loaded.model, loaded.config, loaded.values)
-    return extended(dataclasses.replace(loaded, model=name, config=config, values=dict(values)), num_positions)
+    return extend_positions(dataclasses.replace(loaded, model=name, config=config, values=dict(values)), num_positions)
 
 
 def check_start(loaded: Checkpoint, source: str, model: type, config: TokenConfig, tokens: list[str] | None) -> None:
@@ -290,7 +291,7 @@ def _check_vocabulary(loaded: Checkpoint, source: str, size: int, tokens: list[s
 
 
 def tokens_of(loaded: Checkpoint) -> list[str] | None:
-    """The tokens of a checkpoint's vocabulary, in order of their ids; None where it has none."""
+    """Returns the tokens of a checkpoint's vocabulary, in order of their ids; None where it has none."""
     return loaded.tokenizer.open().vocabulary.tokens if loaded.tokenizer else None
 
 

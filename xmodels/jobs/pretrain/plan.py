@@ -11,7 +11,7 @@ from data_pipelines import layout
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.ops.compose import Op, compose
 from data_pipelines.options.declaration import structural
-from data_pipelines.pretraining.doubts import doubts
+from data_pipelines.pretraining.warnings import manifest_warnings
 from data_pipelines.records.checks import check_contents
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.tokenizer import Tokenizer
@@ -80,7 +80,7 @@ class Plan:
         return length_schedule.describe(found, recipe.batch_size, longest)
 
     def scored(self) -> dict[str, Batches]:
-        """{name of a stream: its batches} of those that an evaluation scores: all tasks, but one length only."""
+        """Returns {name of a stream: its batches} of those that an evaluation scores: all tasks, but one length only."""
         streams = {name: stream.batches for name, stream in self.learner.streams.items()}
         if self.schedule:
             return streams
@@ -124,7 +124,7 @@ class Plan:
         if not options.init_checkpoint:
             return None
         most = (backbone.config.longest or 0) * options.extend_positions
-        initial = network.adopted(convert.load(options.init_checkpoint), type(backbone), most)
+        initial = network.adapt_checkpoint(convert.load(options.init_checkpoint), type(backbone), most)
         tokens = self.tokenizer.vocabulary.tokens
         network.check_start(initial, options.init_checkpoint, type(backbone), backbone.config, tokens)
         return initial
@@ -137,7 +137,7 @@ def plan(options: Options, system: ModuleType, strategy) -> Plan:
         ReportedError: records, network, checkpoint and flags do not fit together.
     """
     source, tokenizer = pretraining_records.open_records(options)
-    for doubt in doubts(source.manifest) if source.manifest else ():
+    for doubt in manifest_warnings(source.manifest) if source.manifest else ():
         print_status(f"Warning: {options.data_dir}: {doubt}")
     vocabulary = tokenizer.vocabulary
     records = pretraining_records.record_sizes(options, source, system)
@@ -181,7 +181,7 @@ def _learner(
     options: Options, strategy, recipe: Recipe, source, records: Records,
     streams_of: Callable[[Backbone, Objective, Batches], dict[str, Stream]],
 ) -> tuple[Learner, Batches]:  # fmt: skip
-    """The learner, and the batches of its first stream.
+    """Returns the learner, and the batches of its first stream.
 
     Args:
         streams_of: makes the streams, of the network, the objective, and the batches of the records.

@@ -12,10 +12,10 @@ RATES = {MASKED.training["optimizer"]: MASKED.rate, "adamw": ADAMW_RATE}  # at a
 UNCORRECTED, HIGHEST_UNCORRECTED = "bert_adamw", 5e-4
 
 
-def watched(
+def plateau_warning(
     baselines: Baselines | None, recipe: Recipe, small: Small | None, hidden_dim: int, shorter: str | None
 ) -> Callable[[int, dict[str, float]], str | None]:
-    """What a line of the log is to be followed by: once, the warning that nothing has been learnt.
+    """Returns what a line of the log is to be followed by: once, the warning that nothing has been learnt.
 
     Args:
         small: the numbers of small networks that the system has; None where it has none, or the network is not small.
@@ -37,7 +37,7 @@ def likely_causes(recipe: Recipe, small: Small | None, hidden_dim: int, shorter:
     """Sentences that say what may be wrong and which flag changes it, the likeliest first.
 
     Args:
-        small, shorter: as of `watched`.
+        small, shorter: as of `plateau_warning`.
         step: how many updates are done.
     """
     causes, rate = [], recipe.learning_rate
@@ -76,5 +76,5 @@ def likely_causes(recipe: Recipe, small: Small | None, hidden_dim: int, shorter:
 
 
 def more_steps(recipe: Recipe) -> str:
-    """The advice where no number of the recipe is to blame."""
+    """Returns the advice where no number of the recipe is to blame."""
     return f"more than {recipe.num_steps:,} steps (--num_train_steps), and look at what the network reads (xmodels inspect_data)"

@@ -35,7 +35,7 @@ SETTINGS = (  # what the manifest says of the records and a resumed run must fin
 
 
 def open_records(options) -> tuple[RecordSource, Tokenizer]:
-    """The records and the tokenizer that made them."""
+    """Returns the records and the tokenizer that made them."""
     if bool(options.data_dir) == bool(options.input_file):
         raise UsageError("Give either --data_dir (records of ours) or --input_file (records of Google's script).")
     if options.input_file:
@@ -47,7 +47,7 @@ def open_records(options) -> tuple[RecordSource, Tokenizer]:
         return classic_source(expand(options.input_file), len(tokenizer.vocabulary)), tokenizer
     source = RecordSource(options.data_dir, leave_out_damaged=options.on_corrupt_shard == "skip")
     if source.lost:
-        print_status(f"Warning: {lost_text(source)}. {'; '.join(source.lost.values())}.")
+        print_status(f"Warning: {describe_lost_shards(source)}. {'; '.join(source.lost.values())}.")
     settings = source.manifest.settings
     if settings.task:
         raise UsageError(
@@ -65,7 +65,7 @@ def open_records(options) -> tuple[RecordSource, Tokenizer]:
 
 
 def units_of(source: RecordSource) -> tuple[str, ...]:
-    """The features of records that say where units of words open."""
+    """Returns the features of records that say where units of words open."""
     return tuple(name for name in STARTS if name in source.features)
 
 
@@ -112,7 +112,8 @@ def record_sizes(options, source: RecordSource, system=None) -> Records:
 
 
 def _masking_rate(options, settings, system) -> float | None:
-    """The share of tokens to hide that --set asks for, or else the numbers of small networks; None for that of the records.
+    """Returns the share of tokens to hide that --set asks for, or else the numbers of small networks; None for that of the
+    records.
 
     What was chosen otherwise, by --masked_lm_prob of the records or by --max_predictions_per_seq, holds for small networks too. So do
     the masks of pairs of texts, and of labelled records of several tasks.
@@ -129,7 +130,7 @@ def _masking_rate(options, settings, system) -> float | None:
 
 
 def hides_tokens(options, system) -> bool:
-    """Whether a system hides tokens of the records, so that `max_predictions_per_seq` limits it."""
+    """Returns whether a system hides tokens of the records, so that `max_predictions_per_seq` limits it."""
     return hasattr(system and own_options(options.set, system), "masking_rate")
 
 
@@ -200,7 +201,7 @@ def check_features(options, source: RecordSource, objective, packings) -> None:
 
 
 def _check_static_labels(options, source: RecordSource, objective, packing: str | None) -> None:
-    """The layout has one name for the label of two segments, whatever it means; the packing tells which it is."""
+    """Checks the label of two segments, which has one name in this layout, whatever it means; the packing tells which it is."""
     labels_of_packing = layout.find(packing).labels if packing else ()
     for name in layout.names():
         wanted = set(layout.find(name).labels) & set(objective.reads)
@@ -212,7 +213,7 @@ def _check_static_labels(options, source: RecordSource, objective, packing: str 
 
 
 def open_held_out(options, source: RecordSource) -> RecordSource | None:
-    """The records of --eval_data_dir, which must be like those of the training; None without the flag.
+    """Returns the records of --eval_data_dir, which must be like those of the training; None without the flag.
 
     Raises:
         DataError: they have another vocabulary, length, masking or packing, or other words or units of words.
@@ -241,7 +242,7 @@ def open_held_out(options, source: RecordSource) -> RecordSource | None:
 
 
 def identity(source: RecordSource) -> dict:
-    """What tells these records from others, wherever they lie. Records of Google's script are told by their sizes."""
+    """Returns what tells these records from others, wherever they lie. Records of Google's script are told by their sizes."""
     shards = [(shard.examples, shard.bytes, shard.sha256) for shard in source.manifest.shards]
     return {
         **{name: getattr(source.manifest.settings, name) for name in SETTINGS},
@@ -250,8 +251,8 @@ def identity(source: RecordSource) -> dict:
     }
 
 
-def lost_text(source: RecordSource) -> str:
-    """What is left out, counted and named."""
+def describe_lost_shards(source: RecordSource) -> str:
+    """Returns what is left out, counted and named."""
     names = set(source.lost)
     count = sum(shard.examples for shard in source.manifest.shards if shard.name in names)
     return (
@@ -261,7 +262,7 @@ def lost_text(source: RecordSource) -> str:
 
 
 def without_damage(options, source: RecordSource, position) -> tuple[RecordSource, object]:
-    """The records without shards that cannot be read any more, and the position from which reading goes on.
+    """Returns the records without shards that cannot be read any more, and the position from which reading goes on.
 
     Raises:
         DataError: no shard differs from the manifest, so leaving one out would not help.
@@ -271,12 +272,14 @@ def without_damage(options, source: RecordSource, position) -> tuple[RecordSourc
         raise DataError(
             f"{options.data_dir}: a record cannot be read, though all other shards are as they were written."
         )
-    print_status(f"Warning: {lost_text(found)}. {'; '.join(found.lost.values())}. Reading continues without them.")
+    print_status(
+        f"Warning: {describe_lost_shards(found)}. {'; '.join(found.lost.values())}. Reading continues without them."
+    )
     return found, adapt(position, found)
 
 
 @contextlib.contextmanager
-def naming_damage(options, source: RecordSource):
+def report_damaged_shard(options, source: RecordSource):
     """Turns TensorFlow's message about a record that cannot be read into one that names the shard."""
     try:
         yield
@@ -286,8 +289,8 @@ def naming_damage(options, source: RecordSource):
         raise
 
 
-def leaving_out(options, learner):
-    """What the loop calls when a record cannot be read; None where that ends the run."""
+def skip_damaged_shards(options, learner):
+    """Returns what the loop calls when a record cannot be read; None where that ends the run."""
     if options.on_corrupt_shard != "skip" or not options.data_dir:
         return None
 
@@ -300,7 +303,7 @@ def leaving_out(options, learner):
 
 
 def adapt(position, source: RecordSource):
-    """The position, if need be with reading begun anew, because other shards are left out than when it was written."""
+    """Returns the position, if need be with reading begun anew, because other shards are left out than when it was written."""
     if set(position.lost) == set(source.lost):
         return position
     if not position.consumed:

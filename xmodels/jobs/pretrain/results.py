@@ -39,7 +39,7 @@ def hand_over(
     facts = facts_of(plan, state, handed_over)
     source = next(iter(loop.batches.values())).source
     if source.lost:
-        facts["damaged shards"] = pretraining_records.lost_text(source)
+        facts["damaged shards"] = pretraining_records.describe_lost_shards(source)
         print_status(f"Damaged shards: {facts['damaged shards']}.")
     return Outcome(
         f"{options.system} ({plan.size})", facts, means, state.step, f"Network, heads and vocabulary: {path}",

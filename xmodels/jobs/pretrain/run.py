@@ -89,7 +89,7 @@ def training_of(planned: Plan, workers: Workers) -> Training:
     options, learner = planned.options, planned.learner
     scored = evaluation.scored_streams(options, planned.scored(), planned.pairs, planned.held_out_pairs)
     evaluate = evaluation.evaluation(learner, scored, planned.tokenizer.kind)
-    reading = functools.partial(pretraining_records.naming_damage, options, planned.source)
+    reading = functools.partial(pretraining_records.report_damaged_shard, options, planned.source)
     baselines: list[Baselines | None] = []  # counted before the first step, shown behind the last one
 
     def watching(state: State) -> Watch:
@@ -108,7 +108,7 @@ def training_of(planned: Plan, workers: Workers) -> Training:
             "evaluate": evaluate, "evaluate_every": options.eval_every if held_out else 0,
             "evaluation": "evaluation" if held_out else "evaluation on training records",
             "select": (lambda means: -means["loss"]) if held_out else None,
-            "on_data_loss": pretraining_records.leaving_out(options, learner),
+            "on_data_loss": pretraining_records.skip_damaged_shards(options, learner),
             "keep": max(options.keep_checkpoint_max, options.average_checkpoints),
         },
         reading=reading,
@@ -149,4 +149,4 @@ def plateau_warning(
         shorter = length_schedule.possible(
             text, planned.options, recipe.num_steps, planned.records, system.MODEL.carries_memory
         )
-    return plateau.watched(baselines, recipe, small, config.hidden_dim, shorter)
+    return plateau.plateau_warning(baselines, recipe, small, config.hidden_dim, shorter)

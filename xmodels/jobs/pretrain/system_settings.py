@@ -9,7 +9,7 @@ from xmodels.models.config import TokenConfig
 
 
 def own_options(text: str | None, system) -> Any:
-    """The system's `Options`, with what `--set` gives; None where it has none.
+    """Returns the system's `Options`, with what `--set` gives; None where it has none.
 
     Raises:
         UsageError: a name is neither a field of these nor of the network's configuration, or a value does not suit it.
@@ -21,7 +21,7 @@ def own_options(text: str | None, system) -> Any:
 
 
 def network_config(text: str | None, system, config: TokenConfig) -> TokenConfig:
-    """The configuration of the network with the fields that `--set` gives.
+    """Returns the configuration of the network with the fields that `--set` gives.
 
     Raises:
         UsageError: a value does not suit the network.

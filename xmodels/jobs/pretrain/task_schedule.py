@@ -56,7 +56,7 @@ class TaskSchedule:
         return {}
 
     def _order(self, index: int) -> np.ndarray:
-        """The tasks of the steps of a stage, as numbers. To draw in proportion to what is left is to shuffle."""
+        """Returns the tasks of the steps of a stage, as numbers. To draw in proportion to what is left is to shuffle."""
         if index not in self._orders:
             counts = [self.stages[index].get(name, 0) for name in self.tasks]
             steps = np.repeat(np.arange(len(counts), dtype=np.uint8), counts)
@@ -64,31 +64,31 @@ class TaskSchedule:
         return self._orders[index]
 
     def arranged(self, steps: np.ndarray) -> np.ndarray:
-        """The steps of a stage in the order in which they are taken, from a shuffled one; by default that."""
+        """Returns the steps of a stage in the order in which they are taken, from a shuffled one; by default that."""
         return steps
 
     def task_at(self, step: int) -> str:
-        """The task of the step behind `step` updates; beyond the end that of the last one."""
+        """Returns the task of the step behind `step` updates; beyond the end that of the last one."""
         step = min(step, self.num_steps - 1)
         index = int(np.searchsorted(self._ends, step, side="right"))
         first = self._ends[index - 1] if index else 0
         return self.tasks[self._order(index)[step - first]]
 
     def share(self, task: str, step: int) -> float:
-        """Whether a step is of the task; the share of its stream."""
+        """Returns whether a step is of the task; the share of its stream."""
         return float(self.task_at(step) == task)
 
     def __str__(self) -> str:
-        """As `--task_schedule` takes it."""
+        """Works as `--task_schedule` takes it."""
         return "/".join(",".join(f"{name}:{steps}" for name, steps in stage.items()) for stage in self.stages)
 
     def describe(self) -> str:
-        """What the plan of a run says."""
+        """Returns what the plan of a run says."""
         parts = [" + ".join(f"{name} {steps:,}" for name, steps in stage.items()) for stage in self.stages]
         return f"Steps of each task, stage by stage: {'; '.join(parts)}."
 
     def extends(self, before: str) -> bool:
-        """Whether the stages `before`, as `__str__` writes them, are the first ones of these."""
+        """Returns whether the stages `before`, as `__str__` writes them, are the first ones of these."""
         return f"{self}/".startswith(f"{before}/")
 
 
@@ -97,7 +97,7 @@ def make_schedule(
     default_steps: int, seed: int = 0, missing: Mapping[str, str] = MappingProxyType({}),
     examples: Mapping[str, int] | None = None,
 ) -> TaskSchedule:  # fmt: skip
-    """The schedule that the flags ask for.
+    """Returns the schedule that the flags ask for.
 
     Args:
         schedule: --task_schedule: one of `KINDS`, or stages.
@@ -134,8 +134,8 @@ def make_schedule(
 
 
 def continual(budgets: Mapping[str, int]) -> list[dict[str, int]]:
-    """Each task joins in a stage of its own, where the old ones go on. Of T tasks each does 1 / (T + 1) of its steps in each later
-    stage, the rest in its own: of 50,000 steps and four tasks 20, 10, 10, 10 thousand for the first (table 7)."""
+    """Returns each task joins in a stage of its own, where the old ones go on. Of T tasks each does 1 / (T + 1) of its steps in
+    each later stage, the rest in its own: of 50,000 steps and four tasks 20, 10, 10, 10 thousand for the first (table 7)."""
     names = list(budgets)
     found = []
     for index, new in enumerate(names):
@@ -146,12 +146,12 @@ def continual(budgets: Mapping[str, int]) -> list[dict[str, int]]:
 
 
 def sequential(budgets: Mapping[str, int]) -> list[dict[str, int]]:
-    """One task after the other; the paper's baseline, which forgets."""
+    """Returns one task after the other; the paper's baseline, which forgets."""
     return [{name: count} for name, count in budgets.items()]
 
 
 def joint(budgets: Mapping[str, int]) -> list[dict[str, int]]:
-    """All tasks together from the beginning; the paper's baseline of multi-task learning."""
+    """Returns all tasks together from the beginning; the paper's baseline of multi-task learning."""
     return [dict(budgets)]
 
 
@@ -173,7 +173,7 @@ def _budgets(steps, num_steps, counts, usual, default_steps, examples) -> dict[s
 
 
 def _counts(flag: str, text: str, example: str, known, missing: Mapping[str, str]) -> dict[str, int]:
-    """{task: steps} of `NAME:STEPS,...`."""
+    """Returns {task: steps} of `NAME:STEPS,...`."""
     found: dict[str, int] = {}
     for part in text.split(","):
         name, _, count = part.strip().partition(":")

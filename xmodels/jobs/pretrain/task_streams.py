@@ -40,14 +40,14 @@ def check_flags(options, recipe: Recipe) -> None:
 
 
 def _are_labelled(pairs: RecordSource) -> bool:
-    """Whether each record has one label, of two or more, for a text or a pair."""
+    """Returns whether each record has one label, of two or more, for a text or a pair."""
     shapes = {name: feature.shape for name, feature in pairs.features.items()}
     is_text, has_one_label = shapes.get("token_ids") == (None,), shapes.get("labels") == ()
     return is_text and has_one_label and len(pairs.manifest.settings.label_names or ()) >= 2
 
 
 def open_pairs(options, source: RecordSource, vocabulary_size: int, flag: str = "task_data") -> dict[str, RecordSource]:
-    """The labelled records of --task_data, or of another flag, by the name of their task.
+    """Returns the labelled records of --task_data, or of another flag, by the name of their task.
 
     Raises:
         UsageError: the flag is no `NAME:FOLDER,...`.
@@ -87,7 +87,7 @@ def open_pairs(options, source: RecordSource, vocabulary_size: int, flag: str = 
 
 
 def are_dialogues(records: RecordSource) -> bool:
-    """Whether they are threads of turns, which need no labels."""
+    """Returns whether they are threads of turns, which need no labels."""
     kind = layout.known(records.manifest.settings.packing)
     return kind is not None and kind.read_as == "dialogue"
 
@@ -95,7 +95,7 @@ def are_dialogues(records: RecordSource) -> bool:
 def held_out_pairs(
     options, pairs: Mapping[str, RecordSource], source: RecordSource, size: int
 ) -> dict[str, RecordSource]:
-    """The labelled records of --eval_task_data, by the name of their task.
+    """Returns the labelled records of --eval_task_data, by the name of their task.
 
     Raises:
         UsageError, DataError: as of `open_pairs`; or a task has no training records, or these have other labels or rows.
@@ -115,7 +115,7 @@ def held_out_pairs(
 
 
 def with_pairs(records: Records, pairs: Mapping[str, RecordSource]) -> Records:
-    """The records with what the recipe must know of labelled ones."""
+    """Returns the records with what the recipe must know of labelled ones."""
     settings = {name: source.manifest.settings for name, source in pairs.items()}
     labelled = {
         name: Pairs(tuple(s.label_names or ()), s.max_sequence_length, pretraining_records.units_of(pairs[name]))
@@ -127,7 +127,7 @@ def with_pairs(records: Records, pairs: Mapping[str, RecordSource]) -> Records:
 def scheduled(
     options, recipe: Recipe, source: RecordSource, pairs: Mapping[str, RecordSource]
 ) -> tuple[Recipe, TaskSchedule | None]:
-    """The recipe with the steps of its schedule; None for one without tasks.
+    """Returns the recipe with the steps of its schedule; None for one without tasks.
 
     Tasks that usually are learnt together have steps in proportion to their examples (ERNIE's text and dialogues).
 
@@ -153,7 +153,7 @@ def scheduled(
 
 
 def _stored(folder: str) -> dict:
-    """The settings of the run in a folder; nothing where it has no state to go on from."""
+    """Returns the settings of the run in a folder; nothing where it has no state to go on from."""
     if not checkpoints.complete(os.path.join(folder, "checkpoints")):
         return {}
     return run_folder.read_config(folder).get("settings", {})
@@ -179,14 +179,14 @@ def _identities(pairs: Mapping[str, RecordSource]) -> dict[str, str]:
 
 
 def settings(schedule: TaskSchedule | None, pairs: Mapping[str, RecordSource]) -> dict:
-    """What config.json says of the tasks of a run."""
+    """Returns what config.json says of the tasks of a run."""
     return {"task_schedule": str(schedule), "task_records": _identities(pairs)} if schedule else {}
 
 
 def streams(
     options, recipe: Recipe, schedule: TaskSchedule, source: RecordSource, pairs: Mapping[str, RecordSource], backbone
 ) -> dict[str, Stream]:
-    """The streams of a learner, in the order in which the tasks join. Call it inside of the scope of the strategy."""
+    """Returns the streams of a learner, in the order in which the tasks join. Call it inside of the scope of the strategy."""
     found = {}
     for name in schedule.tasks:
         task = recipe.curriculum.tasks[name]

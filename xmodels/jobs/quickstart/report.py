@@ -82,7 +82,7 @@ def write_report(
 
 
 def spread(values: list[float]) -> str:
-    """`58.9 % ± 1.2`: mean and sample standard deviation over seeds."""
+    """Returns `58.9 % ± 1.2`: mean and sample standard deviation over seeds."""
     return f"{100 * statistics.mean(values):.1f} % ± {100 * statistics.stdev(values):.1f} ({len(values)} seeds)"
 
 
@@ -92,7 +92,7 @@ def _json(path: str) -> dict:
 
 
 def confusions(scores: dict) -> str:
-    """An HTML table of held-out rows: one row a true label, one column an answered one, and the F1 of each label."""
+    """Returns an HTML table of held-out rows: one row a true label, one column an answered one, and the F1 of each label."""
     labels, matrix = list(scores["f1"]), scores["confusion"]
     head = "".join(f"<th>{html.escape(label)}</th>" for label in labels)
     body = ""
@@ -109,7 +109,7 @@ def confusions(scores: dict) -> str:
 
 
 def versions(environment: dict) -> dict[str, str]:
-    """What is in the environment.json of a run, without packages that were not there."""
+    """Returns what is in the environment.json of a run, without packages that were not there."""
     facts = {name: environment[name] for name in ("python", "platform", "processors")}
     facts["devices"] = ", ".join(environment["devices"])
     return facts | {name: version for name, version in environment["packages"].items() if version}
@@ -128,13 +128,13 @@ def curves(train, evaluations, baselines: Baselines, training: str) -> list[Char
 
 
 def _points(entries: list[dict], name: str) -> tuple[list[int], list[float]]:
-    """Steps and values of a measure, which every length has under a name of its own."""
+    """Returns steps and values of a measure, which every length has under a name of its own."""
     found = [(e["step"], value) for e in entries for key, value in e.items() if measure_of(key) == name]
     return [step for step, _ in found], [value for _, value in found]
 
 
 def attention(folder: str, text: str) -> str:
-    """An HTML table: which token looks at which, in the head of the last layer that is most selective."""
+    """Returns an HTML table: which token looks at which, in the head of the last layer that is most selective."""
     path = os.path.join(folder, "pretrained", "backbone")
     backbone, _ = read_model(path)
     vocabulary = Vocabulary.read(os.path.join(path, "vocab.txt"))

@@ -177,7 +177,7 @@ class QuickstartRun:
         )
 
     def classifier(self, arm: str, rate: str, seed: int) -> list[str]:
-        """The command of one fine-tuning."""
+        """Returns the command of one fine-tuning."""
         path = self.path
         return [
             "finetune", f"--init_checkpoint={path('pretrained')}", f"--train_file={path('text/train.tsv')}",
@@ -203,7 +203,7 @@ class QuickstartRun:
             self.tell(logs.pop(ended), ended.code)
 
     def tell(self, folder: str, code: int) -> None:
-        """What a fine-tuning scored; of one that failed the end of its log."""
+        """Prints what a fine-tuning scored; of one that failed the end of its log."""
         if code:
             with open(f"{folder}.log", encoding="utf-8", errors="replace") as file:
                 raise ReportedError(f"The fine-tuning {folder} ended with exit code {code}: {file.read()[-2000:]}")
@@ -215,7 +215,7 @@ class QuickstartRun:
         print(f"    {os.path.basename(folder)}: accuracy on the {named}", flush=True)
 
     def best(self, arm: str) -> str:
-        """Of the fine-tunings from one beginning the folder of that which is best on the development file."""
+        """Returns that of the fine-tunings from one beginning the folder of that which is best on the development file."""
         return max(self.chosen[arm], key=lambda folder: classifier_results(folder)["evaluation accuracy"])
 
     def interrupt(self, title: str, *command: str) -> None:
@@ -277,13 +277,13 @@ class QuickstartRun:
 
 
 def classifier_results(folder: str) -> dict[str, float]:
-    """What a fine-tuning scored."""
+    """Returns what a fine-tuning scored."""
     with open(os.path.join(folder, "results.json"), encoding="utf-8") as file:
         return json.load(file)["results"]
 
 
 def collect_english(folder: str, samples_dir: str | None) -> None:
-    """Pretraining text, held-out text, and a task: to which package does a sentence of documentation belong?
+    """Collects pretraining text, held-out text, and a task: to which package does a sentence of documentation belong?
 
     Modules, not sentences, are divided: one in eight is kept for testing and one in sixteen for choosing the epoch,
     and neither is pretrained on. Texts that name a package are left out of the task.
@@ -311,7 +311,7 @@ def _write_documents(path: str, modules: list[docstrings.Module]) -> None:
 
 
 def _tells_nothing(text: str) -> bool:
-    """Whether a text is long enough to be told apart by its words, but does not name the package it comes from."""
+    """Returns whether a text is long enough to be told apart by its words, but does not name the package it comes from."""
     names = (*docstrings.PACKAGES, "np.", "plt.", "tf.", "axes")
     return len(text.split()) >= 12 and "\t" not in text and not any(name in text.lower() for name in names)
 

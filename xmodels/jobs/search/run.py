@@ -56,7 +56,7 @@ def search(options: Options) -> list[dict]:
 def found(
     index: Index, encode, queries: Iterator[str], options: Options, rescore: Rescore | None = None
 ) -> Iterator[dict]:
-    """{"query", "results"} of each query; results are sorted, the best first.
+    """Yields {"query", "results"} of each query; results are sorted, the best first.
 
     Args:
         encode: texts -> vectors.
@@ -81,7 +81,7 @@ def found(
 
 
 def shown(answer: dict) -> Iterator[str]:
-    """The lines of an answer on the screen."""
+    """Yields the lines of an answer on the screen."""
     yield f"query: {answer['query']:.{SHOWN}}"
     for each in answer["results"]:
         score = f"{each['score']:.4f}\t" if "score" in each else ""

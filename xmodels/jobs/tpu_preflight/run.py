@@ -99,7 +99,7 @@ def preflight(options: Options, config: TokenConfig | None = None, optimization_
 
 
 def _telling(compiling: Callable[[int], Cost], most: int) -> Callable[[int], Cost]:
-    """The same, but it says what it does."""
+    """Returns the same, but it says what it does."""
     count = 0
 
     def compiled(rows: int) -> Cost:

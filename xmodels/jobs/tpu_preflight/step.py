@@ -48,13 +48,13 @@ def recipe_of(options: Options, config: TokenConfig | None) -> tuple[Recipe, Rec
 
 
 def _num_predictions(options, system, rate: float) -> int:
-    """The slots of the default records, or those that the training needs where it hides another share of the tokens."""
+    """Returns the slots of the default records, or those that the training needs where it hides another share of the tokens."""
     needed = 0 if rate == Records.masking_rate else math.ceil(rate * options.max_seq_length)
     return systems.slots_of(system, rate, options.max_seq_length, max(Records.num_predictions, needed))
 
 
 def stand_in(size: int) -> Vocabulary:
-    """A vocabulary of `size` pieces without meaning: the step depends on their number only."""
+    """Returns a vocabulary of `size` pieces without meaning: the step depends on their number only."""
     roles = list(SPELLINGS)
     if size <= len(roles):
         raise UsageError(f"--vocab_size={size}: the special tokens alone are {len(roles)}. BERT's has 30522 pieces.")
@@ -64,7 +64,7 @@ def stand_in(size: int) -> Vocabulary:
 def make_learner(
     recipe: Recipe, records: Records, num_devices: int, mixed_precision: str = "none", memory: Memory | None = None
 ) -> Learner:  # fmt: skip
-    """The learner of one of `num_devices` replicas, with random weights, built without records."""
+    """Returns the learner of one of `num_devices` replicas, with random weights, built without records."""
     with precision(mixed_precision):
         backbone, objective = recipe.backbone().initialize(), recipe.objective()
         streams = single(objective, one_row(recipe, backbone, objective, records))
@@ -75,7 +75,7 @@ def make_learner(
 
 @contextlib.contextmanager
 def precision(mixed_precision: str):
-    """What is made inside computes as --mixed_precision says."""
+    """Sets the precision of --mixed_precision for what is made inside."""
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_bfloat16" if mixed_precision == "bfloat16" else "float32")
     try:

@@ -5,7 +5,7 @@ from data_pipelines.paths import check_output
 from xmodels.decoding.options import Decoding
 from xmodels.jobs.translate.options import Options
 from xmodels.runs.fine_tuned import Source
-from xmodels.tasks.base.find import part
+from xmodels.tasks.base.find import load_part
 from xmodels.tasks.base.generation import pays_to_compile
 
 TASK = __name__.split(".")[-2]  # the verb has the name of the task
@@ -17,7 +17,7 @@ def translate(options: Options) -> list[str]:
     if (text is None) == (input_file is None):
         raise UsageError("Give either --text or --input_file.")
     check_output(output_file, overwrite=options.overwrite)
-    answer, read = part(TASK, "answer"), part(TASK, "read")
+    answer, read = load_part(TASK, "answer"), load_part(TASK, "read")
     if options.max_new_tokens is not None and options.min_new_tokens > options.max_new_tokens:
         raise UsageError(
             f"--min_new_tokens={options.min_new_tokens}: more than --max_new_tokens={options.max_new_tokens}. Lower the one or "

@@ -63,7 +63,7 @@ def merge_heads(hidden_dim: int, initialization: Initialization, use_bias: bool 
 
 
 def attention_probabilities(query, key, attention_mask=None, bias=None, scale: float | None = None):
-    """softmax(scale q kT + bias), the attention probabilities.
+    """Returns softmax(scale q kT + bias), the attention probabilities.
 
     Args:
         query: (B, L, H, K).
@@ -96,7 +96,7 @@ def _shares(scores, attention_mask, bias):
 def attend(
     query, key, value, visible=None, bias=None, scale: float | None = None, dropout=None, training=None
 ):  # fmt: skip
-    """softmax(scale q kT + bias) v, with dropout on the probabilities.
+    """Returns softmax(scale q kT + bias) v, with dropout on the probabilities.
 
     Args:
         query, key, value: (B, L, H, K), (B, S, H, K), (B, S, H, K).
@@ -117,12 +117,12 @@ def attend(
 
 
 def heads_first(x):
-    """(B, S, H, K) -> (B, H, S, K)"""
+    """Returns (B, S, H, K) -> (B, H, S, K)"""
     return ops.transpose(x, (0, 2, 1, 3))
 
 
 def attend_to_kept(query, key, value, attention_mask=None, bias=None, scale: float | None = None):
-    """`attend` for decoding, with cached keys and values (B, H, S, K). The query and the result are (B, L, H, K)."""
+    """Returns `attend` for decoding, with cached keys and values (B, H, S, K). The query and the result are (B, L, H, K)."""
     scores = ops.einsum("bhlk,bhsk->bhls", heads_first(query * _scale(query, scale)), key)
     return heads_first(
         ops.einsum("bhls,bhsk->bhlk", ops.cast(_shares(scores, attention_mask, bias), value.dtype), value)

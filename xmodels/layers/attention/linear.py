@@ -35,9 +35,9 @@ class LinearAttention(ProjectedMixer):
                 key_features = key_features * ops.expand_dims(ops.expand_dims(real, 2), 3)
         if not between:
             total = ops.einsum("blhk,blhe->bhke", key_features, values)
-            return divided(ops.einsum("blhk,bhke->blhe", query_features, total), value.dtype)
-        sums = chunked(query_features, key_features, values, visible.causal, visible.packs)
-        return divided(sums, value.dtype)
+            return normalize(ops.einsum("blhk,bhke->blhe", query_features, total), value.dtype)
+        sums = attend_by_chunks(query_features, key_features, values, visible.causal, visible.packs)
+        return normalize(sums, value.dtype)
 
     def probabilities(self, x, visible=None):
         length = ops.shape(x)[1]
@@ -53,13 +53,13 @@ class LinearAttention(ProjectedMixer):
         query, (key, value) = self.query(x), self.project(x)
         query_features, key_features, values = features(query), features(key), with_ones(value)
         sums = ops.einsum("blhk,bhke->blhe", query_features, past)
-        sums = sums + chunked(query_features, key_features, values, is_causal=True)
+        sums = sums + attend_by_chunks(query_features, key_features, values, is_causal=True)
         past = past + ops.einsum("blhk,blhe->bhke", key_features, values)
-        return self.merge(divided(sums, value.dtype)), past
+        return self.merge(normalize(sums, value.dtype)), past
 
 
 def features(x):
-    """phi(x) = elu(x) + 1, float32 and never negative."""
+    """Returns phi(x) = elu(x) + 1, float32 and never negative."""
     return ops.elu(ops.cast(x, "float32")) + 1.0
 
 
@@ -69,12 +69,12 @@ def with_ones(value):
     return ops.concatenate([value, ops.ones_like(value[..., :1])], axis=-1)
 
 
-def divided(sums, dtype):
+def normalize(sums, dtype):
     """Divides weighted sums by the sum of their weights, the last column: (B, L, H, K + 1) -> (B, L, H, K)."""
     return ops.cast(sums[..., :-1] / (sums[..., -1:] + EPSILON), dtype)
 
 
-def chunked(query, key, value, is_causal: bool, packs=None):
+def attend_by_chunks(query, key, value, is_causal: bool, packs=None):
     """Returns sum_j (q_i . k_j) v_j over the keys j that query i attends to, (B, L, H, E).
 
     Args:
@@ -120,7 +120,7 @@ def running(query, key, value):
 
 
 def running_within(query, key, value, packs):
-    """`running` over the tokens of the query's own example only; `packs` is int (B, n, c).
+    """Returns `running` over the tokens of the query's own example only; `packs` is int (B, n, c).
 
     The only example that continues from earlier chunks into a chunk is the last one of the previous chunk, and it is also the
     last one of every chunk since the one where it began.
@@ -139,5 +139,5 @@ def running_within(query, key, value, packs):
 
 
 def spread(chosen):
-    """bool (B, n, c) -> float32 (B, n, c, 1, 1)"""
+    """Returns bool (B, n, c) -> float32 (B, n, c, 1, 1)"""
     return ops.expand_dims(ops.expand_dims(ops.cast(chosen, "float32"), 3), 4)

@@ -57,7 +57,7 @@ class LocalWindow(ProjectedMixer):
         return dataclasses.replace(visible, window=window)
 
     def blocked(self, query, key, value, visible, training=None):
-        """`attend`, with the queries of each block attending to the keys of two blocks (causal) or three."""
+        """Returns `attend`, with the queries of each block attending to the keys of two blocks (causal) or three."""
         (batch, length), size = ops.shape(query)[:2], self.window
         missing, more = -length % size, 0 if visible.causal else size
         count = (length + missing) // size  # of blocks

@@ -84,27 +84,29 @@ class RelativeAttention(Layer):
 
     def scores(self, query, key, place, content_bias, position_bias):
         """Returns the scores before masking, float32 (B, H, N, K). Those of keys after the query are meaningless."""
-        distant = shifted(by_distance(query, place, position_bias))
+        distant = relative_shift(by_distance(query, place, position_bias))
         return ops.cast((by_content(query, key, content_bias) + distant) * self.scale, "float32")
 
 
 def by_content(query, key, bias):
-    """Dot products (B, H, N, K) of queries (B, N, H, K') plus a bias (H, K') with keys (B, K, H, K')."""
+    """Returns dot products (B, H, N, K) of queries (B, N, H, K') plus a bias (H, K') with keys (B, K, H, K')."""
     return ops.einsum("blhk,bshk->bhls", query + ops.cast(bias, query.dtype), key)
 
 
 def by_distance(query, place, bias):
-    """Dot products (B, H, N, R) of queries (B, N, H, K') plus a bias (H, K') with R distances, (R, H, K') or (B, R, H, K')."""
+    """Returns dot products (B, H, N, R) of queries (B, N, H, K') plus a bias (H, K') with R distances, (R, H, K') or (B, R, H,
+    K')."""
     rows = "bshk" if len(place.shape) == 4 else "shk"
     return ops.einsum(f"blhk,{rows}->bhls", query + ops.cast(bias, query.dtype), place)
 
 
 def probabilities(scores, attention_mask=None):
-    """Softmax of float32 scores (B, H, N, K) over the keys where `attention_mask`, bool, broadcastable to them, is True."""
+    """Returns softmax of float32 scores (B, H, N, K) over the keys where `attention_mask`, bool, broadcastable to them, is
+    True."""
     return ops.softmax(scores if attention_mask is None else ops.where(attention_mask, scores, HIDDEN), axis=-1)
 
 
-def shifted(x):
+def relative_shift(x):
     """Turns scores by distance into scores by key: y[i, j] = x[i, j + N - 1 - i], (B, H, N, K), valid for keys up to query i.
 
     Row i moves to the left by N - 1 - i: a column is put in front, and the numbers are reshaped with an offset (appendix B).

@@ -8,7 +8,7 @@ from xmodels.layers.attention.relative import (
     by_distance,
     part,
     probabilities,
-    shifted,
+    relative_shift,
 )
 from xmodels.layers.initialization import Initialization
 
@@ -52,7 +52,7 @@ class TwoStreamAttention(RelativeAttention):
         target_attention_mask=None, training=None,
     ):  # fmt: skip
         shares, value, keys = self.shares(states, signal, biases, is_reversed), self.value(states), ops.shape(states)[1]
-        taken = shares(self.query(content), lambda x: part(shifted(x), -1, 0, keys), differs, attention_mask)
+        taken = shares(self.query(content), lambda x: part(relative_shift(x), -1, 0, keys), differs, attention_mask)
         mixed = self.merge(self.mix(taken, value, training))
         if targets is None:
             return mixed, None
@@ -87,7 +87,7 @@ class TwoStreamAttention(RelativeAttention):
         """Returns the attention probabilities of the content stream without a memory, float32 (B, H, N, N), for pictures."""
         length = ops.shape(content)[1]
         shares = self.shares(content, signal, biases, is_reversed)
-        return shares(self.query(content), lambda x: part(shifted(x), -1, 0, length), differs, attention_mask)
+        return shares(self.query(content), lambda x: part(relative_shift(x), -1, 0, length), differs, attention_mask)
 
     def places(self, signal, is_reversed=None):
         """Returns W_r r of each distance: (R, H, K'), or (B, R, H, K') if rows differ in direction."""

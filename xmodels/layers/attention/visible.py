@@ -81,22 +81,22 @@ class Visible:
 
 
 def _is_number(x) -> bool:
-    """Whether x is a number or a scalar tensor."""
+    """Returns whether x is a number or a scalar tensor."""
     return len(getattr(x, "shape", ())) == 0
 
 
 def _plane(x):
-    """(L, S) -> (1, 1, L, S)"""
+    """Returns (L, S) -> (1, 1, L, S)"""
     return ops.expand_dims(ops.expand_dims(x, 0), 0)
 
 
 def row(x):
-    """(B, S) -> (B, 1, 1, S), the same for every query."""
+    """Returns (B, S) -> (B, 1, 1, S), the same for every query."""
     return ops.expand_dims(ops.expand_dims(x, 1), 1)
 
 
 def _column(x):
-    """(B, L) -> (B, 1, L, 1)"""
+    """Returns (B, L) -> (B, 1, L, 1)"""
     return ops.expand_dims(ops.expand_dims(x, 1), 3)
 
 

@@ -28,7 +28,7 @@ class BeamSettings(Settings):
 
 
 def roles_of(padding_mask: np.ndarray, lengths: list[tuple[int, int]], frame: Frame, context_first: bool) -> np.ndarray:
-    """`span_roles` int32 (N, L): TEXT where an answer may stand, NULL at the token that stands for having none, else 0."""
+    """Returns `span_roles` int32 (N, L): TEXT where an answer may stand, NULL at the token that stands for having none, else 0."""
     found = np.zeros(padding_mask.shape, np.int32)
     for row, (question, context) in enumerate(lengths):
         begin, null = places(frame, question, context, int(np.sum(~padding_mask[row])), context_first)
@@ -40,7 +40,8 @@ def roles_of(padding_mask: np.ndarray, lengths: list[tuple[int, int]], frame: Fr
 def of_row(
     outputs: Mapping[str, np.ndarray], real: np.ndarray, window: Window, frame: Frame, settings: BeamSettings
 ) -> Candidates:
-    """As `answer_span.spans.of_row`, from the outputs of the task for a row, whose places count from the first real token."""
+    """Works as `answer_span.spans.of_row`, from the outputs of the task for a row, whose places count from the first real
+    token."""
     begin, _ = places(frame, len(window.question_ids), len(window.context_ids), 0, settings.context_first)
     ends = outputs["top_ends"].astype(np.int64) - begin  # (K, E)
     starts = np.broadcast_to(outputs["top_starts"].astype(np.int64)[:, None] - begin, ends.shape)

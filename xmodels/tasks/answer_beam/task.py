@@ -50,7 +50,7 @@ class AnswerBeam(AnswerSpan):
         return found if training else {**found, **self.beam(states, logits, allowed, batch["padding_mask"])}
 
     def beam(self, states, logits, allowed, padding_mask):
-        """The likeliest beginnings and the likeliest ends beside each, and the logarithms of their probabilities.
+        """Returns the likeliest beginnings and the likeliest ends beside each, and the logarithms of their probabilities.
 
         Places count from the first real token, so that they are the same with less padding before it.
         """
@@ -83,13 +83,13 @@ class AnswerBeam(AnswerSpan):
 
 
 def at(states, places):
-    """(B, L, D), int (B, K) -> (B, K, D): the states at some places; those behind the last are the last."""
+    """Returns (B, L, D), int (B, K) -> (B, K, D): the states at some places; those behind the last are the last."""
     places = ops.minimum(places, ops.shape(states)[1] - 1)
     return ops.take_along_axis(states, ops.expand_dims(places, -1), axis=1)
 
 
 def top(scores, count: int):
-    """The largest of the last axis and their places; where there are fewer, places behind them that are NEVER."""
+    """Returns the largest of the last axis and their places; where there are fewer, places behind them that are NEVER."""
     widths = [[0, 0]] * (len(scores.shape) - 1) + [[0, count]]
     values, places = ops.top_k(ops.pad(scores, widths, constant_values=NEVER), count)
     return values, ops.cast(places, "int32")

@@ -7,7 +7,7 @@ import numpy as np
 from data_pipelines.corpora.labelled import as_text, first_of, kind_of, read_json_lines
 from data_pipelines.corpora.squad import Question
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.schema import Place, convert
+from data_pipelines.schema import Location, convert
 from xmodels.tasks.answer_span.read import each_question, read_questions
 from xmodels.tasks.answer_span.spans import Candidates, Found, find, of_row
 from xmodels.tasks.answer_span.windows import Settings, Window, pack_windows, windows_of
@@ -25,7 +25,7 @@ class Predictor(answer.Predictor):
     of_row = staticmethod(of_row)
 
     def __init__(self, run, columns=None):
-        self.settings = convert(run.description.settings, self.settings_class, Place(TASK_FILE).at("settings"))
+        self.settings = convert(run.description.settings, self.settings_class, Location(TASK_FILE).at("settings"))
         super().__init__(run, columns)
 
     def example(self):

@@ -15,7 +15,7 @@ IDEOGRAPH = re.compile("[\u4e00-\u9fa5]")
 
 
 def normalized(text: str) -> str:
-    """Lower case, without punctuation, English articles and needless blanks."""
+    """Returns lower case, without punctuation, English articles and needless blanks."""
     return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
 
 
@@ -24,14 +24,14 @@ def squad_exact(truth: str, found: str) -> float:
 
 
 def squad1_f1(truth: str, found: str) -> float:
-    """F1 of words, those of a bag; 0 where no word is shared."""
+    """Returns F1 of words, those of a bag; 0 where no word is shared."""
     right, words = normalized(truth).split(), normalized(found).split()
     shared = sum((Counter(right) & Counter(words)).values())
     return 2 * shared / (len(right) + len(words)) if shared else 0.0
 
 
 def squad2_f1(truth: str, found: str) -> float:
-    """As `squad1_f1`; where one of the two has no words, 1 if the other has none either."""
+    """Works as `squad1_f1`; where one of the two has no words, 1 if the other has none either."""
     if not normalized(truth) or not normalized(found):
         return float(normalized(truth) == normalized(found))
     return squad1_f1(truth, found)
@@ -43,14 +43,14 @@ def cmrc_exact(truth: str, found: str) -> float:
 
 
 def cmrc_f1(truth: str, found: str) -> float:
-    """F1 of the longest run of units that both have: ideographs, and words of what stands between them."""
+    """Returns F1 of the longest run of units that both have: ideographs, and words of what stands between them."""
     right, units = units_of(truth), units_of(found)
     shared = longest_run(right, units)
     return 2 * shared / (len(right) + len(units)) if shared else 0.0
 
 
 def units_of(text: str) -> list[str]:
-    """The ideographs of a text, and the words between them."""
+    """Returns the ideographs of a text, and the words between them."""
     found: list[str] = []
     between = ""
     for character in text.lower().strip():
@@ -72,7 +72,8 @@ CLITIC = re.compile(r"(?<=[^' ])(?:'ll|'re|'ve|n't|'[smd]|') ")
 
 
 def words_of(text: str) -> list[str]:
-    """Words of Latin script and numbers, as the tokenizer of the Penn Treebank has them, which CMRC's script asks NLTK for.
+    """Returns words of Latin script and numbers, as the tokenizer of the Penn Treebank has them, which CMRC's script asks NLTK
+    for.
 
     Sentences are not told apart: a full stop is a word of its own at the end only.
     """
@@ -84,7 +85,7 @@ def words_of(text: str) -> list[str]:
 
 
 def longest_run(left: Sequence[str], right: Sequence[str]) -> int:
-    """The length of the longest run that stands in both."""
+    """Returns the length of the longest run that stands in both."""
     best, before = 0, [0] * (len(right) + 1)
     for unit in left:
         row = [0] * (len(right) + 1)
@@ -103,7 +104,8 @@ MEASURES: dict[str, tuple[Callable[[str, str], float], Callable[[str, str], floa
 
 
 def measured(metric: str, truths: Sequence[str], found: str) -> tuple[float, float]:
-    """Exact match and F1 of an answer: the best over all right answers, none of which are there where there is no answer."""
+    """Returns exact match and F1 of an answer: the best over all right answers, none of which are there where there is no
+    answer."""
     if metric == SQUAD2:
         truths = [text for text in truths if normalized(text)] or [""]
     exact, f1 = (max((measure(text, found) for text in truths), default=0.0) for measure in MEASURES[metric])
@@ -111,8 +113,8 @@ def measured(metric: str, truths: Sequence[str], found: str) -> tuple[float, flo
 
 
 def metric_of(questions) -> str:
-    """The metric of the data set that questions look like: CMRC 2018 if most of their texts are Chinese, SQuAD 2.0 if some
-    have no answer, else SQuAD 1.1."""
+    """Returns the metric of the data set that questions look like: CMRC 2018 if most of their texts are Chinese, SQuAD 2.0 if
+    some have no answer, else SQuAD 1.1."""
     if any(each.is_impossible or not each.answers for each in questions):
         return SQUAD2
     texts = [each.context for each in questions[:100]]

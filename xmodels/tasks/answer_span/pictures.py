@@ -29,7 +29,7 @@ def draw(folder: str, predictions, questions, metric: str, threshold: float | No
 
 
 def by_length(predictions, questions, metric: str, threshold: float | None):
-    """F1 and exact match of answers by the length of the right one."""
+    """Returns F1 and exact match of answers by the length of the right one."""
     from matplotlib.figure import Figure
 
     rows = []
@@ -56,7 +56,7 @@ def by_length(predictions, questions, metric: str, threshold: float | None):
 
 
 def by_threshold(predictions, questions, threshold: float | None):
-    """How the difference of scores tells questions without an answer, and F1 by the threshold."""
+    """Returns how the difference of scores tells questions without an answer, and F1 by the threshold."""
     from matplotlib.figure import Figure
 
     differences = np.array([each.null_score_diff for each in predictions])

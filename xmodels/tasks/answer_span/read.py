@@ -45,12 +45,12 @@ class SpanSource(ArraySource):
 
 
 def read_questions(path: str) -> list[Question]:
-    """All questions of a file. Raises a DataError where there is none, or the file is not laid out like SQuAD."""
+    """Returns all questions of a file. Raises a DataError where there is none, or the file is not laid out like SQuAD."""
     return list(each_question(path))
 
 
 def each_question(path: str) -> Iterator[Question]:
-    """The same one by one."""
+    """Yields the same one by one."""
     empty = True
     for question in read_squad(path):
         empty = False
@@ -88,7 +88,7 @@ class Reader(TextReader):
         return self.settings_class(context_first=frame.context_first, **given)
 
     def questions(self, path: str) -> list[Question]:
-        """The questions from which something can be learnt; says which ones are left out."""
+        """Returns the questions from which something can be learnt; says which ones are left out."""
         bad_rows = self.bad_rows()
         found = usable(read_questions(path), bad_rows, lambda each: problem(each, find_answer(each)[0]))
         print_left_out(path, bad_rows)
@@ -109,7 +109,7 @@ class Reader(TextReader):
         return Survey(", ".join(summary), texts=texts)  # how many windows there are, only the tokens tell
 
     def scored_files(self):
-        """As `evaluation_files`; records among them are refused, as they hold no text to compare answers with."""
+        """Works as `evaluation_files`; records among them are refused, as they hold no text to compare answers with."""
         for name, other in self.evaluation_files():
             if os.path.isdir(other):
                 flag = "eval_file" if name == "evaluation" else "test_file"
@@ -162,7 +162,7 @@ class Reader(TextReader):
         return SpanSource(arrays | self._positions(arrays, lengths, found), path, questions, windows)
 
     def _positions(self, arrays, lengths, found) -> dict[str, np.ndarray]:
-        """start_positions and end_positions int32 (N,), of places of windows, or None where a window lacks the answer.
+        """Returns start_positions and end_positions int32 (N,), of places of windows, or None where a window lacks the answer.
 
         Args:
             lengths: tokens of each question and of the text beside it.
@@ -210,7 +210,8 @@ class Reader(TextReader):
 
 
 def answer_in(windows: list[Window], span: tuple[int, int] | None) -> list[tuple[int, int] | None]:
-    """The first and the last token of the answer within each window of a text; None where a window does not hold all of it.
+    """Returns the first and the last token of the answer within each window of a text; None where a window does not hold all of
+    it.
 
     Args:
         span: its characters; None where there is no answer.

@@ -12,7 +12,7 @@ from xmodels.tasks.answer_span.spans import Found, decide, find, of_row
 from xmodels.tasks.answer_span.windows import Settings
 from xmodels.tasks.base.score import check_plots, predict
 
-DECISIVE, CHOSEN, READS_SOURCE = "f1", ("null_score_diff_threshold",), True
+SELECTION_METRIC, CHOSEN, READS_SOURCE = "f1", ("null_score_diff_threshold",), True
 PER_TOKEN = "start_logits"  # an output whose width is that of the rows
 LISTED = 5  # questions that were answered wrongly
 
@@ -41,7 +41,7 @@ def scores(
     predictions: list[Found], truth: list[Question], null_score_diff_threshold: float | None = None,
     answer_metric: str | None = None,
 ) -> dict:  # fmt: skip
-    """exact_match and f1 in percent, and of SQuAD 2.0 also of the questions with an answer, and of those without.
+    """Returns exact_match and f1 in percent, and of SQuAD 2.0 also of the questions with an answer, and of those without.
 
     Args:
         null_score_diff_threshold: there is no answer above it; None where every question has one.
@@ -65,13 +65,13 @@ def scores(
 
 
 def rights(question: Question) -> list[str]:
-    """The right answers; none of a question that the text does not answer."""
+    """Returns the right answers; none of a question that the text does not answer."""
     return [] if question.is_impossible else [text for text, _ in question.answers]
 
 
 def best_threshold(predictions: list[Found], truth: list[Question]) -> tuple[float, float]:
-    """The highest F1 of SQuAD 2.0 in percent, and the `null_score_diff_threshold` that gives it (`find_best_thresh` of the
-    official script, of all questions with equal differences together)."""
+    """Returns the highest F1 of SQuAD 2.0 in percent, and the `null_score_diff_threshold` that gives it (`find_best_thresh` of
+    the official script, of all questions with equal differences together)."""
     differences = np.array([each.null_score_diff for each in predictions])
     answers = [decide(each.n_best, each.null_score_diff, None).text for each in predictions]
     answered = np.array([measured(SQUAD2, rights(q), text)[1] for q, text in zip(truth, answers, strict=True)])
@@ -86,7 +86,8 @@ def best_threshold(predictions: list[Found], truth: list[Question]) -> tuple[flo
 
 
 def between(differences: np.ndarray, place: int) -> float:
-    """A number above the first `place` of these sorted ones and below the others: halfway, so that rounding moves no answer."""
+    """Returns a number above the first `place` of these sorted ones and below the others: halfway, so that rounding moves no
+    answer."""
     finite = differences[np.isfinite(differences)]
     if not len(finite):
         return 0.0
@@ -98,12 +99,12 @@ def between(differences: np.ndarray, place: int) -> float:
 
 
 def from_source(outputs: dict[str, np.ndarray], source: SpanSource, task) -> tuple[list[Found], list[Question]]:
-    """What `scores` takes, from outputs of the network for all windows of a set."""
+    """Returns what `scores` takes, from outputs of the network for all windows of a set."""
     return answered(outputs, source, task, Settings(**task.settings), of_row), source.questions
 
 
 def answered(outputs: dict[str, np.ndarray], source: SpanSource, task, settings: Settings, of_row) -> list[Found]:
-    """The answers to all questions of a set.
+    """Returns the answers to all questions of a set.
 
     Args:
         of_row: as `spans.of_row`.
@@ -125,7 +126,7 @@ def answered(outputs: dict[str, np.ndarray], source: SpanSource, task, settings:
 
 
 def chosen(predictions: list[Found], truth: list[Question], metric: str) -> dict:
-    """The threshold with the best F1, where some questions have no answer."""
+    """Returns the threshold with the best F1, where some questions have no answer."""
     if metric_of(truth) != SQUAD2:
         return {"null_score_diff_threshold": None}
     return {"null_score_diff_threshold": best_threshold(predictions, truth)[1]}

@@ -44,7 +44,7 @@ class Server(serve.Server):
         self.attention = attention_of(self.backbone, predictor.tokenizer, self.window_of, inputs, START_NOTE)
 
     def windows(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The windows of all texts, W of them, as `windows.windows_of` has them.
+        """Returns the windows of all texts, W of them, as `windows.windows_of` has them.
 
         Returns:
             question and ids, ragged int32 (W, None); text int32 (W,), the row to which it belongs; first and count int32 (W,),
@@ -58,12 +58,12 @@ class Server(serve.Server):
         return {**found, "question": tf.gather(asked, found["text"]), "starts": starts, "ends": ends}
 
     def framed(self, found: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """What the network reads of windows, (W, L)."""
+        """Returns what the network reads of windows, (W, L)."""
         texts = [found["question"], found["ids"]]
         return self.tokenizer.framed(texts[::-1] if self.settings.context_first else texts, self.max_sequence_length)
 
     def window_of(self, question: tf.Tensor, context: tf.Tensor, start: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What the network reads of the window from which an answer is, (1, L).
+        """Returns what the network reads of the window from which an answer is, (1, L).
 
         Args:
             question, context: string (1,).
@@ -78,12 +78,13 @@ class Server(serve.Server):
         return self.framed({name: tf.gather(found[name], window) for name in ("question", "ids")})
 
     def listed(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
-        """As `_listed`, traced once for all signatures."""
+        """Works as `_listed`, traced once for all signatures."""
         return self._listed(question, context)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)] * 2, autograph=False)
     def _listed(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The candidates of each text, the likeliest first, and of equal texts the first only, as `spans.find` has them.
+        """Returns the candidates of each text, the likeliest first, and of equal texts the first only, as `spans.find` has
+        them.
 
         Returns:
             answer string, start and end int32, total and score float32, all (B, K): "", -1 and 0 where there is none; null
@@ -127,18 +128,18 @@ class Server(serve.Server):
         return first + tf.zeros_like(last), last + tf.zeros_like(first), totals, nulls
 
     def places(self, found: dict[str, tf.Tensor], padding: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """As `windows.places`, int32 (W,) both."""
+        """Works as `windows.places`, int32 (W,) both."""
         asked = tf.cast(found["question"].row_lengths(), tf.int32)
         found = places(self.frame, asked, found["count"], padding, self.settings.context_first)
         return tuple(x + tf.zeros_like(asked) for x in found)
 
     def ends(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """start_logits and end_logits float32 (W, L)."""
+        """Returns start_logits and end_logits float32 (W, L)."""
         outputs = self.task.predict(self.task.forward(self.backbone, features, training=False))
         return {name: outputs[name] for name in ("start_logits", "end_logits")}
 
     def sorted(self, context, found, columns, null) -> dict[str, tf.Tensor]:
-        """As `listed`; columns of the windows (W, n, n)."""
+        """Works as `listed`; columns of the windows (W, n, n)."""
         rows = tf.size(context)
         each = tf.reduce_prod(tf.shape(columns["total"])[1:])
         by_text = {
@@ -184,7 +185,7 @@ class Server(serve.Server):
         return dense | {"score": self.probabilities(dense["total"], dense["answer"] == ""), "null": null}
 
     def probabilities(self, total: tf.Tensor, silent: tf.Tensor) -> tf.Tensor:
-        """As `spans.probabilities`, (B, K); `silent` where no answer stands."""
+        """Works as `spans.probabilities`, (B, K); `silent` where no answer stands."""
         if not self.settings.null_alone:
             return tf.nn.softmax(total, axis=1)
         null = silent & (total > NEVER)
@@ -193,12 +194,12 @@ class Server(serve.Server):
         return tf.where(null, chance, others * (1 - tf.reduce_sum(chance, axis=1, keepdims=True)))
 
     def n_best(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
-        """answer string, start and end int32, score float32, (B, K)."""
+        """Returns answer string, start and end int32, score float32, (B, K)."""
         found = self.listed(question, context)
         return {name: found[name] for name in ("answer", "start", "end", "score")}
 
     def answer(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
-        """answer string, start and end int32, score float32, (B,)."""
+        """Returns answer string, start and end int32, score float32, (B,)."""
         found = self.listed(question, context)
         named, total = found["answer"] != "", found["total"]
         width = tf.shape(total)[1]
@@ -220,7 +221,7 @@ class Server(serve.Server):
         }  # fmt: skip
 
     def compare(self, served):
-        """As `serve.Server.compare`, together and one by one; answers with like scores may stand in another order."""
+        """Works as `serve.Server.compare`, together and one by one; answers with like scores may stand in another order."""
         asked = [Question("", question, context, [], False, "") for question, context in CHECKED]
         together, difference = ask(served["serving_default"], CHECKED), 0.0
         for row, (each, expected) in enumerate(zip(CHECKED, self.predictor.predict(asked), strict=True)):
@@ -242,7 +243,7 @@ class Server(serve.Server):
         return max(difference, self.compare_attention(served))
 
     def compare_attention(self, served) -> float:
-        """As `ServedAttention.compare`, of the last window of a text, the only one that holds the last token."""
+        """Works as `ServedAttention.compare`, of the last window of a text, the only one that holds the last token."""
         question, context = EXAMPLES[0]
         reading = self.predictor.tokenizer, self.settings, self.max_sequence_length, self.frame
         ((*_, window),) = windows_of([Question("", question, context, [], False, "")], *reading)
@@ -250,7 +251,7 @@ class Server(serve.Server):
         return self.attention.compare(served, values, self.predictor.features([window]))
 
     def readme(self):
-        """With the model's own answers as examples."""
+        """Returns the README, with the model's own answers as examples."""
         found = ask(tf.function(self.answer, autograph=False), EXAMPLES)
         found = {n: [x.decode() if isinstance(x, bytes) else x for x in v.tolist()] for n, v in found.items()}
         columns = {"question": [row[0] for row in EXAMPLES], "context": [row[1] for row in EXAMPLES]}
@@ -272,7 +273,7 @@ class Server(serve.Server):
 
 
 def ask(signature, rows) -> dict[str, np.ndarray]:
-    """What a signature answers to pairs of question and text."""
+    """Returns what a signature answers to pairs of question and text."""
     columns = {"question": [row[0] for row in rows], "context": [row[1] for row in rows]}
     return {
         n: v.numpy()
@@ -281,7 +282,8 @@ def ask(signature, rows) -> dict[str, np.ndarray]:
 
 
 def same_text(context: tf.Tensor, start: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
-    """int64 (B, M), equal where two stretches of the same text are spelled alike: a polynomial of their characters modulo 2^64.
+    """Returns int64 (B, M), equal where two stretches of the same text are spelled alike: a polynomial of their characters
+    modulo 2^64.
 
     The strings themselves would be copies of the text for each of tens of thousands of stretches.
 

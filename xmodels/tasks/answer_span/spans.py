@@ -63,7 +63,7 @@ class Candidates:
 def candidates(
     window: Window, start_logits: np.ndarray, end_logits: np.ndarray, context: int, null: int, settings: Settings
 ) -> Candidates:
-    """The spans from one of the likeliest beginnings to one of the likeliest ends.
+    """Returns the spans from one of the likeliest beginnings to one of the likeliest ends.
 
     Args:
         start_logits, end_logits: float (L,), of a row; -inf on padding.
@@ -86,7 +86,7 @@ def candidates(
 def of_row(
     outputs: Mapping[str, np.ndarray], real: np.ndarray, window: Window, frame: Frame, settings: Settings
 ) -> Candidates:
-    """The same of what the network makes of a row.
+    """Returns the same of what the network makes of a row.
 
     Args:
         outputs: start_logits and end_logits (L,).
@@ -99,13 +99,13 @@ def of_row(
 
 
 def can_be(first: np.ndarray, last: np.ndarray, window: Window, settings: Settings) -> np.ndarray:
-    """bool: where the tokens from `first` to `last`, of the text of a window, may be an answer that it shows best."""
+    """Returns bool: where the tokens from `first` to `last`, of the text of a window, may be an answer that it shows best."""
     valid = (first >= 0) & (last < len(window.spans)) & (last >= first) & (last - first < settings.max_answer_length)
     return valid & window.most_context[np.where(valid, first, 0)] if len(window.spans) else valid & False
 
 
 def find(text: str, found: Sequence[Candidates], settings: Settings) -> Found:
-    """The answer from the candidates of all windows of a text; equal texts count once."""
+    """Returns the answer from the candidates of all windows of a text; equal texts count once."""
     start_logits, end_logits, starts, ends = (
         np.concatenate([getattr(each, name) for each in found])
         for name in ("start_logits", "end_logits", "starts", "ends")
@@ -137,7 +137,8 @@ def find(text: str, found: Sequence[Candidates], settings: Settings) -> Found:
 
 
 def probabilities(totals: np.ndarray, texts: Sequence[str], settings: Settings) -> np.ndarray:
-    """A softmax of the scores of answers. Where having none is scored alone, that is a logit, and the others share the rest."""
+    """Returns a softmax of the scores of answers. Where having none is scored alone, that is a logit, and the others share the
+    rest."""
     alone = np.array([settings.null_alone and not text for text in texts])
     if alone.all():
         return np.ones(len(totals))
@@ -151,7 +152,7 @@ def probabilities(totals: np.ndarray, texts: Sequence[str], settings: Settings) 
 
 
 def decide(n_best: list[Answer], null_score_diff: float, threshold: float | None) -> Answer:
-    """The likeliest answer, or that of having none where its score is higher by more than the threshold."""
+    """Returns the likeliest answer, or that of having none where its score is higher by more than the threshold."""
     best = next((each for each in n_best if each.text), None)
     if best is None or (threshold is not None and null_score_diff > threshold):
         return next(each for each in n_best if not each.text)

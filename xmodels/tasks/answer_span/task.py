@@ -49,7 +49,7 @@ class AnswerSpan(Task):
         return {"answer_span": loss}, metrics
 
     def span_score(self, outputs, batch):
-        """Half the sum of both cross-entropies with its weight, and the metrics."""
+        """Returns half the sum of both cross-entropies with its weight, and the metrics."""
         weights = ops.cast(batch["example_weights"], "float32")  # (B,)
         total, metrics = 0.0, {}
         for name in ("start", "end"):
@@ -67,8 +67,8 @@ class AnswerSpan(Task):
 
 
 def place_losses(logits, places):
-    """The cross-entropy of a place of each row, float32 (B,), of logits (B, L) and places int32 (B,). One behind the row gives 0, as
-    in run_squad.py."""
+    """Returns the cross-entropy of a place of each row, float32 (B,), of logits (B, L) and places int32 (B,). One behind the
+    row gives 0, as in run_squad.py."""
     last = ops.shape(logits)[1] - 1
     chosen = ops.take_along_axis(
         ops.log_softmax(logits, axis=-1), ops.expand_dims(ops.minimum(places, last), 1), axis=1

@@ -74,7 +74,7 @@ def check(settings: Settings, max_sequence_length: int, frame: Frame) -> None:
 def windows_of(
     questions: Sequence[Question], tokenizer: Tokenizer, settings: Settings, max_sequence_length: int, frame: Frame
 ) -> list[list[Window]]:
-    """The windows of each question, at least one."""
+    """Returns the windows of each question, at least one."""
     asked = tokenizer.encode_batch([each.question for each in questions])
     contexts = tokenizer.encode_batch([each.context for each in questions])
     found = []
@@ -95,13 +95,13 @@ def windows_of(
 def pack_windows(
     rows: Sequence[Window], tokenizer: Tokenizer, max_sequence_length: int, frame: Frame, context_first: bool = False
 ) -> dict[str, np.ndarray]:
-    """token_ids and segment_ids int32, padding_mask bool, all (N, L)."""
+    """Returns token_ids and segment_ids int32, padding_mask bool, all (N, L)."""
     questions, contexts = [row.question_ids for row in rows], [row.context_ids for row in rows]
     return pack_parts(questions, contexts, tokenizer, max_sequence_length, frame, context_first)
 
 
 def pack_parts(questions, contexts, tokenizer, max_sequence_length, frame, context_first) -> dict[str, np.ndarray]:
-    """The same of lists of ids."""
+    """Returns the same of lists of ids."""
     texts = (contexts, questions) if context_first else (questions, contexts)
     return pack_ids(*texts, tokenizer.vocabulary, max_sequence_length, frame)
 
@@ -109,7 +109,7 @@ def pack_parts(questions, contexts, tokenizer, max_sequence_length, frame, conte
 def places(
     frame: Frame, question_length: int, context_length: int, padding: int, context_first: bool = False
 ) -> tuple[int, int]:
-    """The place of the first token of the text, and that of the token that stands for having no answer.
+    """Returns the place of the first token of the text, and that of the token that stands for having no answer.
 
     That is `[CLS]`, or the token by which a network from left to right answers, as it has seen all; else the first special one, or
     the last one where the frame says so.

@@ -46,7 +46,7 @@ class Predictor(answer.Predictor):
         return len(asked[0])
 
     def answer(self, features):
-        """answer_ids, answer_probabilities, and ponder_times of networks that have them."""
+        """Returns answer_ids, answer_probabilities, and ponder_times of networks that have them."""
         outputs = self.task.forward(self.backbone, features, training=False)
         steps = {name: outputs[name] for name in ("ponder_times",) if name in outputs}
         return {**self.task.predict(outputs), **steps}
@@ -60,7 +60,7 @@ class Predictor(answer.Predictor):
         return StoryAnswer(self.labels[outputs["answer_ids"][row]], probabilities, steps)
 
     def attention(self, story: Story) -> np.ndarray:
-        """The attention weights of sentences and question in each step or layer: float32 (T, H, S, S)."""
+        """Returns the attention weights of sentences and question in each step or layer: float32 (T, H, S, S)."""
         return np.stack([each[0] for each in self.backbone.attention_maps(self.encoder.arrays([story]))])
 
     def inputs(self, question):

@@ -9,7 +9,7 @@ MOST_PLACES = 40  # sentences with the question; of a longer story the last ones
 
 
 def draw(story: Story, answer: StoryAnswer, attention: np.ndarray, truth: str | None = None):
-    """A figure of matplotlib: bars of steps, if the network decides about them, and a map for each step or layer.
+    """Returns a figure of matplotlib: bars of steps, if the network decides about them, and a map for each step or layer.
 
     Args:
         attention: float32 (T, H, S, S). Shown is the mean of the heads. Rows of places that have stopped are left white,

@@ -50,7 +50,7 @@ class Reader(read.Reader):
                 )
 
     def begin(self):
-        """A new network with the words of the training stories, where one is asked for."""
+        """Returns a new network with the words of the training stories, where one is asked for."""
         options = self.options
         if not self.is_new:
             return None
@@ -80,7 +80,7 @@ class Reader(read.Reader):
         return read_tasks(pattern, task_numbers(self.options.tasks), split, most)
 
     def questions(self) -> tuple[list[StoryQuestion], dict[str, list[StoryQuestion]]]:
-        """What is learnt from, and what is scored, by its name."""
+        """Returns what is learnt from, and what is scored, by its name."""
         options, train, evaluation_sets = self.options, [], {}
         for questions in self.training.values():
             first, last = split_off(questions, options.held_out)
@@ -154,7 +154,8 @@ def recorded_source(
 
 
 def new_story_network(options, vocabulary):
-    """The name and the configuration of the network that `--init_checkpoint=new:NAME/SIZE` asks for; its positions are places."""
+    """Returns the name and the configuration of the network that `--init_checkpoint=new:NAME/SIZE` asks for; its positions are
+    places."""
     name, network, _ = network_of(options)
     if network.reads is not STORY:
         raise UsageError(

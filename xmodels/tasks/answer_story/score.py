@@ -31,7 +31,7 @@ def evaluate(predictor, test_file: str, tasks: str | None, batch_size: int | Non
 
 
 def scores(predictions: list[StoryAnswer], truth: list[StoryQuestion]) -> dict:
-    """{"tasks": {task: {"questions", "error" in percent, "steps", "steps_deviation"}}, "mean_error", "failed_tasks"}.
+    """Returns {"tasks": {task: {"questions", "error" in percent, "steps", "steps_deviation"}}, "mean_error", "failed_tasks"}.
 
     Steps are means and deviations over all sentences and questions; None where the network does not decide about them.
     """
@@ -67,7 +67,7 @@ def report(test_file: str, found: dict) -> None:
 
 
 def write_plots(folder: str, predictor, questions, predictions) -> list[str]:
-    """A picture of the first question of each task; returns their paths."""
+    """Returns a picture of the first question of each task; returns their paths."""
     os.makedirs(folder, exist_ok=True)
     paths: dict[str, str] = {}
     for asked, answer in zip(questions, predictions, strict=True):

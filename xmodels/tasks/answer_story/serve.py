@@ -21,7 +21,7 @@ class StoryAttention(ServedAttention):
     """How much each sentence takes of each other."""
 
     def tokens(self, features):
-        """The sentences and the question, string (S,), in the words that the network knows, each behind a blank."""
+        """Returns the sentences and the question, string (S,), in the words that the network knows, each behind a blank."""
         ids = tf.RaggedTensor.from_tensor(features["token_ids"][0], padding=0)
         return tf.strings.join([" ", spelled(ids, self.spelling)])
 
@@ -42,7 +42,8 @@ class Server(serve.Server):
         self.attention = StoryAttention(self.backbone, predictor.tokenizer, self.features, inputs, SENTENCES_NOTE)
 
     def features(self, story: tf.Tensor, question: tf.Tensor) -> dict[str, tf.Tensor]:
-        """As `StoryEncoder.arrays`, of strings (B,): stories with a sentence a line. Sentences without a word are left out."""
+        """Works as `StoryEncoder.arrays`, of strings (B,): stories with a sentence a line. Sentences without a word are left
+        out."""
         with tf.device("CPU:0"):
             lines = tf.strings.split(story, "\n")  # (B, None)
             words = self.words(lines.flat_values)  # (N, W)
@@ -61,12 +62,12 @@ class Server(serve.Server):
         }
 
     def words(self, sentence: tf.Tensor) -> tf.Tensor:
-        """The ids of sentences (N,), without the signs between words: (N, W)."""
+        """Returns the ids of sentences (N,), without the signs between words: (N, W)."""
         ids = self.tokenizer.tokenize(tf.strings.regex_replace(sentence, SIGNS, " "))
         return ids[:, : self.max_words].to_tensor(0, shape=(None, self.max_words))
 
     def answer(self, story: tf.Tensor, question: tf.Tensor) -> dict[str, tf.Tensor]:
-        """answer string (B,) and probabilities float32 (B, C)."""
+        """Returns answer string (B,) and probabilities float32 (B, C)."""
         found = self.task.predict(self.task.forward(self.backbone, self.features(story, question), training=False))
         return {"answer": tf.gather(self.labels, found["answer_ids"]), "probabilities": found["answer_probabilities"]}
 
@@ -75,7 +76,7 @@ class Server(serve.Server):
         return {"serving_default": (self.answer, specs), **self.attention.signature()}
 
     def compare(self, served):
-        """As `serve.Server.compare`; together and one by one."""
+        """Works as `serve.Server.compare`; together and one by one."""
         expected = [list(each.probabilities.values()) for each in self.predictor.predict(list(EXAMPLES))]
         found = [ask(served["serving_default"], EXAMPLES)["probabilities"]]
         found.append(np.concatenate([ask(served["serving_default"], [each])["probabilities"] for each in EXAMPLES]))
@@ -84,7 +85,7 @@ class Server(serve.Server):
         return max(difference, self.attention.compare(served, values, self.predictor.features(EXAMPLES[:1])))
 
     def readme(self):
-        """With the model's own answers as examples."""
+        """Returns the README, with the model's own answers as examples."""
         found = {
             name: value.tolist() for name, value in ask(tf.function(self.answer, autograph=False), EXAMPLES).items()
         }
@@ -114,13 +115,13 @@ class Server(serve.Server):
 
 
 def columns_of(stories) -> dict[str, list[str]]:
-    """The inputs of the signature."""
+    """Returns the inputs of the signature."""
     columns = ["\n".join(sentences) for sentences, _ in stories], [asked for _, asked in stories]
     return dict(zip(INPUTS, columns, strict=True))
 
 
 def ask(signature, stories) -> dict[str, np.ndarray]:
-    """What a signature answers."""
+    """Returns what a signature answers."""
     return {n: v.numpy() for n, v in signature(**{n: tf.constant(c) for n, c in columns_of(stories).items()}).items()}
 
 

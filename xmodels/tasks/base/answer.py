@@ -262,7 +262,7 @@ def finite(outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def overflow(what: str) -> CheckpointError:
-    """The error of a network that answers NaN or infinity."""
+    """Returns the error of a network that answers NaN or infinity."""
     return CheckpointError(
         f"The network answers NaN or infinity in {what}: its weights are so large that it cannot compute with them. Take another "
         "checkpoint, or an earlier state."

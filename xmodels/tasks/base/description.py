@@ -6,7 +6,7 @@ import os
 from typing import Annotated
 
 from data_pipelines.errors import CheckpointError
-from data_pipelines.schema import Narrower, whole
+from data_pipelines.schema import Constraint, whole
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.interfaces.reading import Reading
 from xmodels.models import folder
@@ -32,8 +32,8 @@ class TaskDescription:
         settings: further settings of the task, which checks them itself.
     """
 
-    task: Annotated[str, Narrower(lambda name: task_class(name) is not None, "a folder of xmodels/tasks")]
-    labels: Annotated[list[str], Narrower(lambda names: len(set(names)) == len(names), "a list of different texts")]
+    task: Annotated[str, Constraint(lambda name: task_class(name) is not None, "a folder of xmodels/tasks")]
+    labels: Annotated[list[str], Constraint(lambda names: len(set(names)) == len(names), "a list of different texts")]
     num_texts: whole(0, 2)
     max_sequence_length: whole(4)
     prefix: str = ""

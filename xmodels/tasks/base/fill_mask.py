@@ -97,7 +97,8 @@ class Predictor(answer.Predictor):
         return (MASK,)
 
     def features(self, inputs):
-        """token_ids and segment_ids int32, padding_mask bool, (B, L); and `mask_positions` int32 (B, P), 0 behind the last one."""
+        """Returns token_ids and segment_ids int32, padding_mask bool, (B, L); and `mask_positions` int32 (B, P), 0 behind the
+        last one."""
         room = max_text_tokens(1, self.max_sequence_length, self.frame)
         rows = [self._ids(asked, room) for asked in inputs]
         features = pack_columns([rows], self.tokenizer.vocabulary, self.max_sequence_length, self.frame)

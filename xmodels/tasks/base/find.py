@@ -66,7 +66,7 @@ def summary(name: str) -> str:
     return re.sub(r" \([^()]*\)\.$", ".", line)  # without the citation
 
 
-def part(task: str, file: str) -> "Part":
+def load_part(task: str, file: str) -> "Part":
     """Returns one of FILES of a task. Names it does not define come from the task that it extends, or else from `base`."""
     return Part(task, file)
 

@@ -47,7 +47,7 @@ class Generator:
         self._functions: dict = {}
 
     def shortened(self) -> str | None:
-        """What the texts so far have lost for want of positions, and what to change; None for nothing."""
+        """Returns what the texts so far have lost for want of positions, and what to change; None for nothing."""
         raise NotImplementedError
 
     def penalty(self, given: float | None) -> float:
@@ -110,7 +110,7 @@ def reporting_overflow(function: Callable) -> Callable:
 
 
 def pays_to_compile(jit_compile: str | bool, texts: int) -> bool:
-    """Whether to compile graphs with XLA.
+    """Returns whether to compile graphs with XLA.
 
     Args:
         jit_compile: true or false, or "auto" to compile if there are enough texts to save time.
@@ -133,6 +133,6 @@ def round_up(length: int, most: int) -> int:
 
 
 def seed_of_batch(seed: int, first: int, length: int) -> tuple[int, int]:
-    """The seed of the batch that begins with text number `first`. A draw at a position adds the position to the second number, so
-    batches are apart by as much as their `length` positions at least, and no two draw the same numbers."""
+    """Returns the seed of the batch that begins with text number `first`. A draw at a position adds the position to the second
+    number, so batches are apart by as much as their `length` positions at least, and no two draw the same numbers."""
     return seed, first * length % 2**31

@@ -43,7 +43,7 @@ def options_of(source: str, system: ModuleType) -> Any:
 
 
 def _pretraining_of(source: str) -> dict:
-    """The config.json of the pretraining that a chain of fine-tunings began with; empty if it is not there any more."""
+    """Returns the config.json of the pretraining that a chain of fine-tunings began with; empty if it is not there any more."""
     found, seen = _config_of(source), set()
     while found.get("job") in ("finetune", "multitask"):
         origin = found.get("flags", {}).get("init_checkpoint")
@@ -55,7 +55,7 @@ def _pretraining_of(source: str) -> dict:
 
 
 def _config_of(source: str) -> dict:
-    """The config.json of a run, given its folder or the `backbone` in it; empty if there is none."""
+    """Returns the config.json of a run, given its folder or the `backbone` in it; empty if there is none."""
     parent, name = os.path.split(os.path.abspath(source))
     for path in (source, *([parent] if name == BACKBONE_FOLDER else [])):
         if os.path.isdir(os.path.join(path, BACKBONE_FOLDER)) and os.path.isfile(os.path.join(path, RUN_CONFIG)):

@@ -18,7 +18,7 @@ from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.config import TokenConfig
 from xmodels.objectives.base import Objective
 from xmodels.tasks.base import find
-from xmodels.tasks.base.find import part, task_class
+from xmodels.tasks.base.find import load_part, task_class
 from xmodels.tasks.base.new import NEW, new_network, new_tokenizer
 from xmodels.tasks.base.origin import optimizer_of
 from xmodels.tasks.base.task import Task
@@ -135,7 +135,7 @@ class Reader:
     @property
     def decisive(self) -> str:
         """The score by which the best epoch is chosen; higher is better."""
-        return self.options.best_metric or part(self.name, "score").DECISIVE
+        return self.options.best_metric or load_part(self.name, "score").SELECTION_METRIC
 
     @property
     def num_positions(self) -> int:
@@ -270,7 +270,7 @@ class Reader:
         return task
 
     def truth(self, source: ArraySource, labels: list[str]) -> list:
-        """Returns the true answers of a set, in the form that `scores` takes. Needed only if `DECISIVE` is no metric of the task."""
+        """Returns the true answers of a set, in the form that `scores` takes. Needed unless `SELECTION_METRIC` is a metric."""
         raise NotImplementedError
 
 

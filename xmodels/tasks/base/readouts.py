@@ -28,7 +28,7 @@ class Asked:
     layer: str | None = None
 
     def layers(self, count: int) -> list[int]:
-        """The layers of a network that shows so many, the embedding among them.
+        """Returns the layers of a network that shows so many, the embedding among them.
 
         Raises:
             UsageError: a layer is no number, or the network has no such one.
@@ -46,7 +46,7 @@ class Asked:
 
 
 def layer_numbers(flag: str, given: str, count: int) -> list[int]:
-    """The layers that a flag names, such as `-1,-2`, in its order, counted from 0, the embedding.
+    """Returns the layers that a flag names, such as `-1,-2`, in its order, counted from 0, the embedding.
 
     Args:
         count: layers that the network shows, the embedding among them.
@@ -64,7 +64,7 @@ def layer_numbers(flag: str, given: str, count: int) -> list[int]:
 
 
 def reading_of(loaded: Loaded) -> tuple[Reading, bool]:
-    """How texts enter the network, and whether its paper says which state answers.
+    """Returns how texts enter the network, and whether its paper says which state answers.
 
     Special tokens that only fine-tuning adds, as GPT's, mean nothing to a network that has not seen them: then texts stand as in a
     network that is asked about none.
@@ -101,7 +101,7 @@ class Readouts:
         self._answer = compiled(self._states)
 
     def of_texts(self, texts: Sequence[tuple[str, ...]], batch_size: int = 32) -> dict[Readout, np.ndarray]:
-        """Each readout of N texts, or pairs: float32 (N, D)."""
+        """Returns each readout of N texts, or pairs: float32 (N, D)."""
         arrays = pack_texts(texts, self.tokenizer, self.max_sequence_length, self.reading.frame)
         order = np.argsort(arrays["padding_mask"].sum(axis=1), kind="stable")
         found: dict[str, np.ndarray] = {}
@@ -117,7 +117,7 @@ class Readouts:
         return {_key(name): value for name, value in found.items()}
 
     def _states(self, batch) -> dict:
-        """(B, D) of each readout, by `layer/pooling`."""
+        """Returns (B, D) of each readout, by `layer/pooling`."""
         found, mask = {}, batch["padding_mask"]
         if self.asked.poolings:
             layers = self.backbone.hidden_states(batch)
@@ -132,7 +132,7 @@ class Readouts:
 
 
 def tokens_of(states):
-    """(B, L, D), the states of a layer. XLNet shows two streams, of which the one that sees its own token counts."""
+    """Returns (B, L, D), the states of a layer. XLNet shows two streams, of which the one that sees its own token counts."""
     return states["content"] if isinstance(states, dict) else states
 
 

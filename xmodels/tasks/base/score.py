@@ -10,9 +10,9 @@ import os
 from tqdm.auto import tqdm
 
 from data_pipelines.errors import UsageError
-from xmodels.tasks.base.find import part
+from xmodels.tasks.base.find import load_part
 
-DECISIVE = "accuracy"  # the score that chooses the best epoch of a fine-tuning; higher is better
+SELECTION_METRIC = "accuracy"  # the score that chooses the best epoch of a fine-tuning; higher is better
 REPORTED: tuple[str, ...] = ()  # further scores in the log of a fine-tuning and in its results
 CHOSEN: tuple[
     str, ...
@@ -46,7 +46,7 @@ def evaluate(predictor, test_file: str, batch_size: int | None, plots: str | Non
     check_plots(plots)
     inputs, truth = predictor.labelled(test_file)
     predictions = predict(predictor, inputs, batch_size or 32)
-    score = part(predictor.task.label, "score")
+    score = load_part(predictor.task.label, "score")
     found = score.scores(predictions, truth)
     score.report(test_file, found, inputs, predictions, truth)
     for path in score.draw(plots, predictions, truth, {}) if plots else ():
@@ -63,13 +63,13 @@ def scores(predictions: list, truth: list) -> dict:
 def from_arrays(outputs: dict, examples: dict, labels: list[str]) -> tuple[list, list]:
     """Returns predictions and true answers as `scores` takes them, given the outputs of `Task.predict`, as arrays (N, ...).
 
-    Needed only by tasks whose `DECISIVE` score is no metric of `Task.score`, or that set `DRAWS_LAST`.
+    Needed only by tasks whose `SELECTION_METRIC` score is no metric of `Task.score`, or that set `DRAWS_LAST`.
     """
     raise NotImplementedError
 
 
 def from_source(outputs: dict, source, task) -> tuple[list, list]:
-    """As `from_arrays`, for tasks that need more of a set than its arrays.
+    """Works as `from_arrays`, for tasks that need more of a set than its arrays.
 
     Args:
         outputs: of `Task.predict`.

@@ -18,7 +18,7 @@ FEWEST = 2
 
 
 def choice_source(path: str, tokenizer: Tokenizer, max_sequence_length: int, reading) -> ArraySource:
-    """All questions of a file, as `pack_choices` has them, with `labels` int32 (N,), the places of the right choices.
+    """Returns all questions of a file, as `pack_choices` has them, with `labels` int32 (N,), the places of the right choices.
 
     Raises:
         DataError: a question without a right answer, or with fewer than two choices; names the place.
@@ -29,7 +29,7 @@ def choice_source(path: str, tokenizer: Tokenizer, max_sequence_length: int, rea
 
 
 def read_questions(path: str) -> tuple[list[ChoiceQuestion], list[int]]:
-    """All questions of a file, and the places of the right choices.
+    """Returns all questions of a file, and the places of the right choices.
 
     Raises:
         DataError: as `choice_source`.
@@ -41,7 +41,7 @@ def read_questions(path: str) -> tuple[list[ChoiceQuestion], list[int]]:
 
 
 def right_choice(asked: ChoiceQuestion) -> int:
-    """The place of the right choice. Raises a DataError where there is none."""
+    """Returns the place of the right choice. Raises a DataError where there is none."""
     if len(asked.choices) < FEWEST:
         raise DataError(f"{asked.place}: {len(asked.choices)} choice(s); expected at least {FEWEST}.")
     if (answer := asked.answer_index()) is None:
@@ -80,7 +80,7 @@ def recorded_source(folder: str, tokenizer: Tokenizer, max_sequence_length: int,
 def pack_choices(
     questions: list[ChoiceQuestion], tokenizer: Tokenizer, max_sequence_length: int, reading
 ) -> dict[str, np.ndarray]:
-    """Each question with each of its choices, framed as the network reads pairs, as `pack_parts` has them."""
+    """Returns each question with each of its choices, framed as the network reads pairs, as `pack_parts` has them."""
     count = max(len(asked.choices) for asked in questions)
     texts = zip(*(parts for asked in questions for parts in parts_of(asked)), strict=True)
     columns = [[pieces.ids for pieces in tokenizer.encode_batch(column)] for column in texts]
@@ -110,13 +110,13 @@ def pack_parts(
 
 
 def joined(context: list[int], question: list[int], choice: list[int], capacity: int, asks_first: bool):
-    """The two texts of a sequence, as long as fits."""
+    """Returns the two texts of a sequence, as long as fits."""
     context, question, choice = fitted(context, question, choice, capacity)
     return (context + question, choice) if asks_first else (context, question + choice)
 
 
 def spread(values: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """Rows (R, L) at the places of (N, C) where there is a choice; zeros elsewhere: (N, C, L)."""
+    """Returns rows (R, L) at the places of (N, C) where there is a choice; zeros elsewhere: (N, C, L)."""
     found = np.zeros((*there.shape, values.shape[1]), values.dtype)
     found[there] = values
     return found

@@ -40,6 +40,6 @@ class Reader(TextReader):
         return self.source_of(folder, tokenizer)
 
     def source_of(self, path: str, tokenizer) -> ArraySource:
-        """The questions of a file, or of a folder of records."""
+        """Returns the questions of a file, or of a folder of records."""
         read = recorded_source if os.path.isdir(path) else choice_source
         return read(path, tokenizer, self.options.max_seq_length, self.reading)

@@ -10,7 +10,7 @@ LISTED = 5  # questions that were answered wrongly
 
 
 def scores(predictions: list, truth: list[int]) -> dict:
-    """accuracy, loss in nats, and the accuracy of choosing by chance."""
+    """Returns accuracy, loss in nats, and the accuracy of choosing by chance."""
     given = np.array([each.probabilities[right] for each, right in zip(predictions, truth, strict=True)])
     return {
         "accuracy": float(np.mean([each.choice == right for each, right in zip(predictions, truth, strict=True)])),
@@ -20,13 +20,13 @@ def scores(predictions: list, truth: list[int]) -> dict:
 
 
 def from_arrays(outputs: dict, examples: dict, labels: list[str]) -> tuple[list[Choice], list[int]]:
-    """What `draw` takes; the texts of choices are not among arrays."""
+    """Returns what `draw` takes; the texts of choices are not among arrays."""
     rows = zip(outputs["choices"].tolist(), outputs["probabilities"], examples["choice_weights"] > 0, strict=True)
     return [Choice(place, "", row[real].tolist()) for place, row, real in rows], examples["labels"].tolist()
 
 
 def draw(folder: str, predictions: list, truth: list[int], settings: dict) -> list[str]:
-    """How often the choice at one place is taken for that at another: a network that prefers a place is seen there."""
+    """Returns how often the choice at one place is taken for that at another: a network that prefers a place is seen there."""
     count = max(len(each.probabilities) for each in predictions)
     table = np.zeros((count, count), int)
     np.add.at(table, (truth, [each.choice for each in predictions]), 1)

@@ -38,7 +38,7 @@ class Server(serve.Server):
         self.attention = attention_of(self.backbone, predictor.tokenizer, self.with_choice, inputs)
 
     def features(self, context: tf.Tensor, question: tf.Tensor, choices: tf.Tensor) -> dict[str, tf.Tensor]:
-        """As `packing.pack_choices`, of strings (B,), (B,) and (B, C); an empty choice is none."""
+        """Works as `packing.pack_choices`, of strings (B,), (B,) and (B, C); an empty choice is none."""
         count = tf.shape(choices)[1]
         choice = tf.reshape(choices, [-1])  # (N,), N = B C
         context, question = tf.repeat(context, count), filled(tf.repeat(question, count), choice)
@@ -63,11 +63,11 @@ class Server(serve.Server):
         return {**found, "choice_weights": tf.cast(there, tf.float32)}
 
     def with_choice(self, context: tf.Tensor, question: tf.Tensor, choice: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What the network reads of questions with a choice each, strings (B,): (B, L)."""
+        """Returns what the network reads of questions with a choice each, strings (B,): (B, L)."""
         return first_choices(self.features(context, question, choice[:, None]))
 
     def between(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-        """What stands between two texts (N,), as `joining.gap` has it."""
+        """Returns what stands between two texts (N,), as `joining.gap` has it."""
         with tf.device("CPU:0"):
             some = [tf.where(text == "", " ", text) for text in (left, right)]  # an empty text has no character
             last, first = (
@@ -80,7 +80,7 @@ class Server(serve.Server):
         return tf.searchsorted(self.wide_runs, code, side="right") % 2 == 1
 
     def answer(self, context: tf.Tensor, question: tf.Tensor, choices: tf.Tensor) -> dict[str, tf.Tensor]:
-        """choice int32 (B,), text string (B,) and probabilities float32 (B, C)."""
+        """Returns choice int32 (B,), text string (B,) and probabilities float32 (B, C)."""
         outputs = self.task.forward(self.backbone, self.features(context, question, choices), training=False)
         found = self.task.predict(outputs)
         text = tf.gather(choices, found["choices"], batch_dims=1)
@@ -92,7 +92,7 @@ class Server(serve.Server):
         return {"serving_default": (self.answer, [*text.values(), choices]), **self.attention.signature()}
 
     def compare(self, served):
-        """As `serve.Server.compare`; together and one by one."""
+        """Works as `serve.Server.compare`; together and one by one."""
         found = ask(served["serving_default"], CHECKED)
         alone = [ask(served["serving_default"], [each]) for each in CHECKED]
         difference = 0.0
@@ -106,7 +106,7 @@ class Server(serve.Server):
         return max(difference, self.attention.compare(served, (context, question, choice), features))
 
     def readme(self):
-        """With the model's own answers as examples."""
+        """Returns the README, with the model's own answers as examples."""
         found = {
             name: value.tolist() for name, value in ask(tf.function(self.answer, autograph=False), EXAMPLES).items()
         }
@@ -141,12 +141,12 @@ def filled(question: tf.Tensor, choice: tf.Tensor) -> tf.Tensor:
 
 
 def first_choices(features):
-    """What the network reads of the first choice of each question, (B, L), of features (B, C, L)."""
+    """Returns what the network reads of the first choice of each question, (B, L), of features (B, C, L)."""
     return {name: value[:, 0] for name, value in features.items() if name != "choice_weights"}
 
 
 def wide_runs() -> np.ndarray:
-    """Where runs of wide characters begin and end, in turn."""
+    """Returns where runs of wide characters begin and end, in turn."""
     wide = np.array([False, *(gap(chr(code), "中") == "" for code in range(sys.maxunicode + 1)), False])
     return (np.flatnonzero(wide[1:] != wide[:-1])).astype(np.int32)
 
@@ -156,20 +156,20 @@ def questions(rows) -> list[ChoiceQuestion]:
 
 
 def first_ids(ids: tf.RaggedTensor, most: int | tf.Tensor) -> tf.RaggedTensor:
-    """The first ids of each row (N, None), at most so many."""
+    """Returns the first ids of each row (N, None), at most so many."""
     kept = tf.minimum(tf.cast(most, tf.int64), tf.cast(ids.row_lengths(), tf.int64))
     return tf.RaggedTensor.from_tensor(ids.to_tensor(), lengths=kept)
 
 
 def columns_of(rows) -> dict[str, list]:
-    """The inputs of the signature; of fewer choices the last ones are empty."""
+    """Returns the inputs of the signature; of fewer choices the last ones are empty."""
     count = max(len(choices) for _, _, choices in rows)
     choices = [[*each, *[""] * (count - len(each))] for _, _, each in rows]
     return {"context": [row[0] for row in rows], "question": [row[1] for row in rows], "choices": choices}
 
 
 def ask(signature, rows) -> dict[str, np.ndarray]:
-    """What a signature answers."""
+    """Returns what a signature answers."""
     return {n: v.numpy() for n, v in signature(**{n: tf.constant(c) for n, c in columns_of(rows).items()}).items()}
 
 

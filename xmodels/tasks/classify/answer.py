@@ -45,7 +45,8 @@ class Predictor(answer.Predictor):
         return ("",) * (self.num_texts or 1)
 
     def features(self, inputs):
-        """token_ids and segment_ids int32, padding_mask bool, (B, L); of a task that reads pairs in both orders (B, 2, L)."""
+        """Returns token_ids and segment_ids int32, padding_mask bool, (B, L); of a task that reads pairs in both orders (B, 2,
+        L)."""
         self._check(inputs)
         return pack_texts(
             inputs, self.tokenizer, self.max_sequence_length, self.task.reading.frame, self.task.orders
@@ -71,7 +72,7 @@ class Predictor(answer.Predictor):
                 raise DataError(f"Input {index + 1} {found}, but this run was fine-tuned on {wanted}: {advice}.")
 
     def pair_scores(self, query, texts, label=None):
-        """The probability of a label, of pairs of the query and a text."""
+        """Returns the probability of a label, of pairs of the query and a text."""
         if self.num_texts == 1:
             raise UsageError(
                 "The run that orders texts was fine-tuned on single texts, so it cannot say how well a text suits a query: name one "
@@ -81,7 +82,7 @@ class Predictor(answer.Predictor):
         return [each.probabilities[label] for each in self.predict([(query, text) for text in texts])]
 
     def matching_label(self, given: str | None) -> str:
-        """The label of pairs that match: the one that is given, or of two the one that says so by its name.
+        """Returns the label of pairs that match: the one that is given, or of two the one that says so by its name.
 
         Raises:
             UsageError: there is no such label, or none or both of them say so.

@@ -33,7 +33,7 @@ class Reader(TextReader):
         )
 
     def of_two(self, labels: list[str]) -> dict:
-        """What the flags say that are of two labels: arguments of the task.
+        """Returns what the flags say that are of two labels: arguments of the task.
 
         Raises:
             UsageError: there are more labels, or the positive one is none of them.
@@ -62,14 +62,14 @@ class Reader(TextReader):
         return Columns(options.text_column, options.text_pair_column, options.label_column)
 
     def rows_of(self, path: str) -> list[Row]:
-        """The rows of a table; says which ones are left out."""
+        """Returns the rows of a table; says which ones are left out."""
         bad_rows = self.bad_rows()
         rows = read_table(path, self.columns, bad_rows=bad_rows)
         print_left_out(path, bad_rows)
         return rows
 
     def source_of(self, path: str, tokenizer, *labels: list[str]):
-        """What `labelled_source` makes of a table; says which rows are left out."""
+        """Returns what `labelled_source` makes of a table; says which rows are left out."""
         bad_rows, read_as = self.bad_rows(), {"frame": self.reading.frame, "orders": self.task_class.orders}
         length = self.options.max_seq_length
         found = labelled_source(path, self.columns, tokenizer, length, *labels, **read_as, bad_rows=bad_rows)

@@ -43,14 +43,14 @@ def evaluate(
 
 
 def from_arrays(outputs: dict, examples: dict, labels: list[str]) -> tuple[list, list[str]]:
-    """What `scores` takes, where another score than the accuracy chooses the epoch."""
+    """Returns what `scores` takes, where another score than the accuracy chooses the epoch."""
     rows = zip(outputs["label_ids"], outputs["probabilities"].tolist(), strict=True)
     predictions = [Prediction(labels[label], dict(zip(labels, row, strict=True))) for label, row in rows]
     return predictions, [labels[label] for label in examples["labels"]]
 
 
 def mistakes(outputs: dict, examples: dict, labels: list[str], settings: dict) -> list[Mistake]:
-    """The wrong answers."""
+    """Returns the wrong answers."""
     truth, probabilities = examples["labels"], outputs["probabilities"]
     found = named(
         outputs["label_ids"], probabilities, labels, **{n: v for n, v in settings.items() if n in (*CHOSEN, *SETTINGS)}
@@ -69,19 +69,20 @@ def matthews(confusion: np.ndarray) -> float:
 
 
 def arrays_of(predictions: list, truth: list[str]) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """The labels, their probabilities float32 (N, C), and the ids of those that are right (N,)."""
+    """Returns the labels, their probabilities float32 (N, C), and the ids of those that are right (N,)."""
     ids = {name: index for index, name in enumerate(predictions[0].probabilities)}
     probabilities = np.array([list(each.probabilities.values()) for each in predictions], np.float32)
     return list(ids), probabilities, np.array([ids[name] for name in truth])
 
 
 def positive_of(labels: list[str], positive_label: str | None) -> int:
-    """The id of the positive label of two: by default the second."""
+    """Returns the id of the positive label of two: by default the second."""
     return labels.index(positive_label) if positive_label is not None else 1
 
 
 def named(likeliest, probabilities, labels, threshold=None, positive_label=None) -> np.ndarray:
-    """The ids of the labels that are named, (N,): the likeliest, or of two by the threshold of the positive one, as in `Classify`."""
+    """Returns the ids of the labels that are named, (N,): the likeliest, or of two by the threshold of the positive one, as in
+    `Classify`."""
     if threshold is None:
         return np.asarray(likeliest)
     positive = positive_of(labels, positive_label)
@@ -89,21 +90,21 @@ def named(likeliest, probabilities, labels, threshold=None, positive_label=None)
 
 
 def chosen(predictions: list, truth: list[str], metric: str, positive_label: str | None = None) -> dict:
-    """The threshold of the positive label with the best score."""
+    """Returns the threshold of the positive label with the best score."""
     labels, probabilities, right = arrays_of(predictions, truth)
     positive = positive_of(labels, positive_label)
     return {"threshold": best_threshold(probabilities[:, positive].astype(float), right == positive, MEASURES[metric])}
 
 
 def confusion_of(found: np.ndarray, right: np.ndarray, count: int) -> np.ndarray:
-    """How many rows of each of C labels (C, ...) are taken for each (..., C)."""
+    """Returns how many rows of each of C labels (C, ...) are taken for each (..., C)."""
     confusion = np.zeros((count, count), int)
     np.add.at(confusion, (right, found), 1)
     return confusion
 
 
 def draw(folder: str, predictions: list, truth: list[str], settings: dict) -> list[str]:
-    """Which label is taken for which; of two labels also how well the positive one is found from each threshold on."""
+    """Returns which label is taken for which; of two labels also how well the positive one is found from each threshold on."""
     labels, probabilities, right = arrays_of(predictions, truth)
     threshold, positive_label = settings.get("threshold"), settings.get("positive_label")
     found = named(probabilities.argmax(axis=1), probabilities, labels, threshold, positive_label)
@@ -120,7 +121,8 @@ def draw(folder: str, predictions: list, truth: list[str], settings: dict) -> li
 def scores(
     predictions: list, truth: list[str], threshold: float | None = None, positive_label: str | None = None
 ) -> dict:
-    """accuracy, macro_f1, mcc, f1 of each label, loss in nats, confusion[true][answered], and of two labels positive_f1."""
+    """Returns accuracy, macro_f1, mcc, f1 of each label, loss in nats, confusion[true][answered], and of two labels
+    positive_f1."""
     labels, probabilities, right = arrays_of(predictions, truth)
     found = named(probabilities.argmax(axis=1), probabilities, labels, threshold, positive_label)
     confusion = confusion_of(found, right, len(labels))

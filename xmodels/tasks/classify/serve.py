@@ -39,7 +39,7 @@ class Server(serve.Server):
         return INPUTS[: self.predictor.num_texts]
 
     def tokens(self, text: tf.Tensor, text_pair: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
-        """What the network reads, (B, L), with L the longest of the batch, at least 1 where the batch is empty.
+        """Returns what the network reads, (B, L), with L the longest of the batch, at least 1 where the batch is empty.
 
         Of a task that reads pairs in both orders (B, 2, L).
         """
@@ -55,7 +55,8 @@ class Server(serve.Server):
         return {n: tf.pad(x, margins + [[0, 0]] * (x.shape.rank - rank)) for n, x in features.items()}
 
     def in_order(self, text: tf.Tensor, text_pair: tf.Tensor, order: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What the network reads of pairs, (B, L), each in one of the orders of the task, whose place is `order`, int32 (B,).
+        """Returns what the network reads of pairs, (B, L), each in one of the orders of the task, whose place is `order`, int32
+        (B,).
 
         Another number than that of an order is refused by an op.
         """
@@ -67,7 +68,7 @@ class Server(serve.Server):
         return self.tokenizer.features(tf.unstack(texts, axis=1), self.max_sequence_length)
 
     def answer(self, text: tf.Tensor, text_pair: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
-        """label string (B,) and probabilities float32 (B, C) of one or two strings (B,)."""
+        """Returns label string (B,) and probabilities float32 (B, C) of one or two strings (B,)."""
         answer = self.outputs(self.tokens(text, text_pair))
         return {"label": tf.gather(self.labels, answer["label_ids"]), "probabilities": answer["probabilities"]}
 
@@ -77,7 +78,7 @@ class Server(serve.Server):
         return {"serving_default": (self.answer, specs), "tokens": (self.tokens, specs), **others}
 
     def compare(self, served):
-        """As `serve.Server.compare`; token ids must not differ at all, and an empty batch gets no answers."""
+        """Works as `serve.Server.compare`; token ids must not differ at all, and an empty batch gets no answers."""
         predictor, names = self.predictor, self.names
         rows = [(text, other)[: len(names)] for text, other in zip(CHECKED, reversed(CHECKED), strict=True)]
         expected, found = predictor.features(rows), ask(served["tokens"], rows)
@@ -98,7 +99,7 @@ class Server(serve.Server):
         return max(difference, self.compare_attention(served))
 
     def compare_attention(self, served) -> float:
-        """As `ServedAttention.compare`, of the first text; of a pair that is read in both orders of the last one."""
+        """Works as `ServedAttention.compare`, of the first text; of a pair that is read in both orders of the last one."""
         row = EXAMPLES[: len(self.names)]
         features = self.predictor.features([row])
         if not (orders := self.task.orders):
@@ -107,16 +108,16 @@ class Server(serve.Server):
         return self.attention.compare(served, [*row, len(orders) - 1], last)
 
     def labels_of(self, probabilities: np.ndarray) -> list[str]:
-        """What the run names, of probabilities (B, C)."""
+        """Returns what the run names, of probabilities (B, C)."""
         return [self.predictor.labels[int(place)] for place in self.task.named(probabilities)]
 
     def probabilities(self, rows: list[tuple[str, ...]]) -> np.ndarray:
-        """float32 (B, C), as the run sees them."""
+        """Returns float32 (B, C), as the run sees them."""
         found = self.predictor.predict(rows, len(CHECKED))
         return np.array([list(each.probabilities.values()) for each in found], np.float32)
 
     def example_outputs(self, rows: list[tuple[str, ...]]) -> dict[str, list]:
-        """What `serving_default` answers, as JSON has it, with numbers rounded."""
+        """Returns what `serving_default` answers, as JSON has it, with numbers rounded."""
         found = self.probabilities(rows)
         return {
             "label": self.labels_of(found),
@@ -124,7 +125,7 @@ class Server(serve.Server):
         }
 
     def readme(self):
-        """With the model's own answers as examples."""
+        """Returns the README, with the model's own answers as examples."""
         names, known = self.names, self.predictor.labels
         rows, instances, columns = serve.example_inputs(names, EXAMPLES)
         given = self.task.settings
@@ -154,7 +155,7 @@ class Server(serve.Server):
 
 
 def ask(signature, rows: list[tuple[str, ...]]) -> dict[str, np.ndarray]:
-    """What a signature answers to tuples of texts."""
+    """Returns what a signature answers to tuples of texts."""
     columns = {name: tf.constant(column) for name, column in zip(INPUTS, zip(*rows, strict=True), strict=False)}
     return {name: value.numpy() for name, value in signature(**columns).items()}
 

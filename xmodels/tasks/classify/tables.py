@@ -27,7 +27,7 @@ def labelled_source(
     orders: Orders | None = None,
     bad_rows: list[BadRow] | None = None,
 ) -> tuple[ArraySource, list[str], int]:
-    """A table, or a folder of records, as a source of batches, its labels, and the number of texts in a row.
+    """Returns a table, or a folder of records, as a source of batches, its labels, and the number of texts in a row.
 
     Args:
         labels: the known ones; None takes those of the table.

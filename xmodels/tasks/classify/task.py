@@ -37,7 +37,7 @@ class Classify(SummaryTask):
         return {**outputs, "logits": self.answer(outputs, batch, training)}
 
     def answer(self, outputs, batch, training=None):
-        """The logits of a batch that the network has read: float32 (B, C)."""
+        """Returns the logits of a batch that the network has read: float32 (B, C)."""
         return self.logits_of(self.summary(outputs, batch, training), training)
 
     def score(self, outputs, batch, backbone):
@@ -58,7 +58,7 @@ class Classify(SummaryTask):
         return {"label_ids": ops.cast(self.named(probabilities), "int32"), "probabilities": probabilities}
 
     def named(self, probabilities):
-        """The ids of the labels that are named, (B,): the likeliest, or by the threshold."""
+        """Returns the ids of the labels that are named, (B,): the likeliest, or by the threshold."""
         if (threshold := self.settings.get("threshold")) is None:
             return ops.argmax(probabilities, axis=-1)
         positive = self.label_names.index(self.settings.get("positive_label", self.label_names[-1]))

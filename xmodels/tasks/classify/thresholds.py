@@ -9,7 +9,8 @@ FEW = 5  # rows with a label, or without it; with fewer its threshold is not cho
 
 
 def best_cut(values: np.ndarray, totals: np.ndarray) -> float:
-    """The threshold that names as many of the largest values as is best; of equally good ones that in the middle of the widest gap.
+    """Returns the threshold that names as many of the largest values as is best; of equally good ones that in the middle of the
+    widest gap.
 
     Args:
         values: float (N,) from 0 to 1, the largest first.
@@ -46,7 +47,8 @@ MEASURES: Mapping[str, Callable] = {"accuracy": accuracy, "positive_f1": f1, "ma
 
 
 def best_threshold(probabilities: np.ndarray, right: np.ndarray, measure: Callable = f1) -> float:
-    """The threshold of one label with the best score: of probabilities float (N,), and of whether it should be named, bool (N,).
+    """Returns the threshold of one label with the best score: of probabilities float (N,), and of whether it should be named,
+    bool (N,).
 
     A label that few rows have, or lack, keeps the usual one.
     """

@@ -24,7 +24,7 @@ class SetPredictor(answer.Predictor):
         return np.zeros((1, self.width), np.float32)
 
     def features(self, inputs):
-        """points float32 (N, L, D), padding_mask bool (N, L)."""
+        """Returns points float32 (N, L, D), padding_mask bool (N, L)."""
         return padded([self._checked(index, each) for index, each in enumerate(inputs)])
 
     def _checked(self, index: int, asked) -> np.ndarray:

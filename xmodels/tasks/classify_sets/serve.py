@@ -44,7 +44,7 @@ class SetServer(serve.Server):
         return {name: value.numpy() for name, value in found.items()}
 
     def readme(self):
-        """With the model's own answers as examples."""
+        """Returns the README, with the model's own answers as examples."""
         sets = padded(self.examples())
         columns = {"points": sets["points"].astype(float).round(1).tolist(), "sizes": list(SIZES)}
         instances = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -75,7 +75,7 @@ class Server(SetServer):
         self.probability_labels = tuple(predictor.labels)
 
     def answer(self, points: tf.Tensor, sizes: tf.Tensor) -> dict[str, tf.Tensor]:
-        """label string (B,) and probabilities float32 (B, C)."""
+        """Returns label string (B,) and probabilities float32 (B, C)."""
         found = self.predicted(points, sizes)
         return {"label": tf.gather(self.labels, found["label_ids"]), "probabilities": found["probabilities"]}
 

@@ -48,7 +48,7 @@ class Predictor(answer.Predictor):
         self._answer = self.asked
 
     def asked(self, batch) -> dict:
-        """What the network answers at the speed and in the mode that hold."""
+        """Returns what the network answers at the speed and in the mode that hold."""
         return self.modes[self.exit_mode](batch | {"speed": np.float32(self.speed)})
 
     def adjust(self, **values):
@@ -63,18 +63,18 @@ class Predictor(answer.Predictor):
             )
 
     def answer(self, asked):
-        """All layers are computed."""
+        """Returns all layers are computed."""
         chosen = self.task.select(self.task.exits(self.backbone, asked), asked.get("speed", 0.0))
         return self.task.predict(chosen)
 
     def at_exits(self, asked):
-        """Texts that leave are computed no further."""
+        """Returns texts that leave are computed no further."""
         from xmodels.tasks.fast_classify.early_exit import early_exit
 
         return self.task.predict(early_exit(self.backbone, self.task, asked, asked["speed"]))
 
     def of_teacher(self, asked):
-        """The network without students, against which speed is measured."""
+        """Returns the network without students, against which speed is measured."""
         found = self.task.predict(self.task.forward(self.backbone, asked, training=False))
         rows = keras.ops.zeros_like(found["label_ids"])
         uncertainties = keras.ops.zeros_like(found["probabilities"][:, 0])

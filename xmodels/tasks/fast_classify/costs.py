@@ -10,26 +10,26 @@ from xmodels.layers.branches import WIDTH
 
 
 def layer_flops(config, length: int) -> int:
-    """Of one layer, for a text of so many tokens."""
+    """Returns that of one layer, for a text of so many tokens."""
     return 2 * length * (4 * config.hidden_dim**2 + 2 * config.hidden_dim * config.intermediate_dim)
 
 
 def branch_flops(config, length: int) -> int:
-    """Of one classifier."""
+    """Returns that of one classifier."""
     return 2 * length * (WIDTH * config.hidden_dim + 4 * WIDTH**2) + 2 * WIDTH**2
 
 
 def full_flops(config, length: int) -> int:
-    """Of all layers and one classifier: a network without early exit."""
+    """Returns that of all layers and one classifier: a network without early exit."""
     return config.num_layers * layer_flops(config, length) + branch_flops(config, length)
 
 
 def exit_flops(config, length: int, layers) -> np.ndarray:
-    """Of texts that leave behind these layers, counted from 0: float64 (N,)."""
+    """Returns that of texts that leave behind these layers, counted from 0: float64 (N,)."""
     each = layer_flops(config, length) + branch_flops(config, length)
     return (np.asarray(layers, np.float64) + 1.0) * each
 
 
 def expected_speedup(config, length: int, layers) -> float:
-    """How many times as much a network without early exit would compute."""
+    """Returns how many times as much a network without early exit would compute."""
     return full_flops(config, length) / float(exit_flops(config, length, layers).mean())

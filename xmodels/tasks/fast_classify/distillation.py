@@ -47,7 +47,7 @@ class Distil(FastClassify):
         )
 
     def divergence(self, students, teacher):
-        """Of logits (B, students, C) from logits (B, 1, C): float32 (B, students)."""
+        """Returns that of logits (B, students, C) from logits (B, 1, C): float32 (B, students)."""
         log_students, log_teacher = (ops.log_softmax(x, axis=-1) for x in (students, teacher))
         first, second = (
             (log_teacher, log_students) if self.direction == DISTILLATIONS[0] else (log_students, log_teacher)

@@ -12,7 +12,7 @@ from xmodels.tasks.fast_classify.task import FastClassify
 
 
 def early_exit(backbone, task: FastClassify, features, speed) -> dict:
-    """As `FastClassify.select` of `exits`, in the order of the texts.
+    """Works as `FastClassify.select` of `exits`, in the order of the texts.
 
     Layers that no text reaches get an empty batch, which costs next to nothing.
 

@@ -16,7 +16,7 @@ class Exits:
 
     @classmethod
     def of(cls, predictor, texts: list, batch_size: int) -> "Exits":
-        """Of texts, in their order."""
+        """Returns that of texts, in their order."""
         from xmodels.tasks.base.answer import compiled, without_padding
 
         logits_of = compiled(lambda batch: {"exits": predictor.task.exits(predictor.backbone, batch)})
@@ -38,11 +38,11 @@ class Exits:
         return shares / shares.sum(axis=-1, keepdims=True)
 
     def accuracies(self, truth) -> np.ndarray:
-        """Of each classifier on all texts: (layers,)."""
+        """Returns that of each classifier on all texts: (layers,)."""
         return (self.logits.argmax(axis=-1) == np.asarray(truth)[:, None]).mean(axis=0)
 
     def at(self, speed: float) -> tuple[np.ndarray, np.ndarray]:
-        """The labels int (N,) at a speed, and the layers, from 0, behind which texts leave."""
+        """Returns the labels int (N,) at a speed, and the layers, from 0, behind which texts leave."""
         done = (self.uncertainties < speed) | (speed >= 1.0)
         done[:, -1] = True
         layers = done.argmax(axis=1)

@@ -28,7 +28,7 @@ def draw(folder: str, exits: Exits, truth) -> list[str]:
 
 
 def by_layer(exits: Exits):
-    """How many texts leave behind each layer."""
+    """Returns how many texts leave behind each layer."""
     figure, axis = _figure()
     depth = exits.logits.shape[1]
     for shift, speed, colour in zip((-0.2, 0.2), SHOWN, (BLUE, PALE), strict=True):
@@ -40,7 +40,7 @@ def by_layer(exits: Exits):
 
 
 def by_speed(exits: Exits, truth):
-    """Accuracy against layers on average over all speeds, beside single classifiers."""
+    """Returns accuracy against layers on average over all speeds, beside single classifiers."""
     figure, axis = _figure()
     points = []
     for speed in CURVE:
@@ -55,7 +55,7 @@ def by_speed(exits: Exits, truth):
 
 
 def by_uncertainty(exits: Exits, truth):
-    """Accuracy of the labels of each classifier by their uncertainty."""
+    """Returns accuracy of the labels of each classifier by their uncertainty."""
     figure, axis = _figure()
     right = exits.logits.argmax(axis=-1) == np.asarray(truth)[:, None]  # (N, layers)
     bins = np.digitize(exits.uncertainties, BINS[1:-1])  # (N, layers)

@@ -113,7 +113,7 @@ class Reader(read.Reader):
         return super().defaults() | {n: value for n, value in numbers if getattr(self.options, n) is None}
 
     def unlabelled(self) -> list[tuple[str, ...]]:
-        """The texts of --distill_file."""
+        """Returns the texts of --distill_file."""
         path, options, bad_rows = self.options.distill_file, self.options, self.bad_rows()
         if path.endswith(".txt"):
             return [(line,) for line in plain_lines(path) if line]
@@ -143,7 +143,7 @@ class Reader(read.Reader):
         return dataclasses.replace(data, source=source, summary=summary, identity=self.identity())
 
     def identity(self) -> dict:
-        """Which teacher it is."""
+        """Returns which teacher it is."""
         path = os.path.join(self.teacher, "backbone", folder.WEIGHTS)
         return {"teacher_sha256": file_sha256(path)[:16]} if os.path.isfile(path) else {}
 

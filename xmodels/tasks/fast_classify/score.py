@@ -65,7 +65,7 @@ def evaluate(
 
 
 def parse(speeds: str) -> list[float]:
-    """The numbers of `0,0.1`. Raises a UsageError where one is none, or out of bounds."""
+    """Returns the numbers of `0,0.1`. Raises a UsageError where one is none, or out of bounds."""
     try:
         found = [float(each) for each in speeds.split(",")]
     except ValueError:
@@ -87,7 +87,7 @@ def timed(predictor, texts: list, batch_size: int, mode: str, speed: float) -> t
 
 
 def row_of(predictor, predictions, scored: dict, speed: float, seconds: float, full: float) -> dict:
-    """What stands in a row of the table."""
+    """Returns what stands in a row of the table."""
     layers = np.array([each.layer for each in predictions])
     depth = len(predictor.task.branches)
     return {
@@ -110,7 +110,7 @@ def from_arrays(outputs, examples, labels):
 
 
 def scores(exits: Exits, truth) -> dict:
-    """`mean_exit_accuracy`, over all classifiers, as if each layer were left equally often; it chooses the epoch."""
+    """Returns `mean_exit_accuracy`, over all classifiers, as if each layer were left equally often; it chooses the epoch."""
     labels, layers = exits.at(DEFAULT_SPEED)
     each = exits.accuracies(truth)
     return {
@@ -122,7 +122,7 @@ def scores(exits: Exits, truth) -> dict:
 
 
 def mistakes(outputs, examples, labels, settings):
-    """Those at the default speed; of the first phase those of the teacher."""
+    """Returns those at the default speed; of the first phase those of the teacher."""
     if "exits" in outputs:
         exits = Exits(outputs["exits"])
         found, layers = exits.at(DEFAULT_SPEED)

@@ -34,11 +34,11 @@ class Server(serve.Server):
         check_speed(self.speed)
 
     def answer(self, text: tf.Tensor, text_pair: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
-        """label string (B,), probabilities float32 (B, C), layer int32 (B,) from 1, uncertainty float32 (B,)."""
+        """Returns label string (B,), probabilities float32 (B, C), layer int32 (B,) from 1, uncertainty float32 (B,)."""
         return self.at_speed(tf.constant(self.speed), text, text_pair)
 
     def adaptive(self, text: tf.Tensor, speed: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The same at a speed, float32 ()."""
+        """Returns the same at a speed, float32 ()."""
         return self.at_speed(speed, text)
 
     def adaptive_to_pairs(self, text: tf.Tensor, text_pair: tf.Tensor, speed: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -60,7 +60,7 @@ class Server(serve.Server):
         return {**super().signatures(), "adaptive": (method, [*specs, tf.TensorSpec([], tf.float32, name="speed")])}
 
     def compare(self, served):
-        """As of `classify`, at the default speed; then all texts together at several speeds."""
+        """Compares as `classify` does, at the default speed; then all texts together at several speeds."""
         self.predictor.speed = self.speed
         differences = [super().compare(served)]
         rows = [(text, other)[: len(self.names)] for text, other in zip(CHECKED, reversed(CHECKED), strict=True)]
@@ -91,7 +91,7 @@ class Server(serve.Server):
         }
 
     def readme(self):
-        """With the model's own answers as examples."""
+        """Returns the README, with the model's own answers as examples."""
         columns = {n: list(EXAMPLES if i == 0 else EXAMPLES[::-1]) for i, n in enumerate(self.names)}
         arguments = ", ".join(f"{name}=tf.constant({values!r})" for name, values in columns.items())
         asked = {"signature_name": "adaptive", "inputs": {**columns, "speed": 0.5}}

@@ -45,8 +45,8 @@ class FastClassify(Classify):
         return {**outputs, "logits": self.teacher(states, mask, training=training)}
 
     def exits(self, backbone, batch, training=None):
-        """What each classifier says: float32 (B, layers, C). Network and teacher never drop anything; `training` is that of the
-        students."""
+        """Returns what each classifier says: float32 (B, layers, C). Network and teacher never drop anything; `training` is
+        that of the students."""
         mask = batch["padding_mask"]
         x, visible, found = backbone.embed(batch, False), Visible(mask), []
         for layer, branch in zip(backbone.passes, self.branches, strict=True):
@@ -55,8 +55,8 @@ class FastClassify(Classify):
         return ops.stack(found, axis=1)
 
     def select(self, exits, speed):
-        """Of what each classifier says (B, layers, C), what counts at a speed: that of the first one which is certain enough, else
-        the teacher's. Shapes do not depend on the speed."""
+        """Returns that of what each classifier says (B, layers, C), what counts at a speed: that of the first one which is
+        certain enough, else the teacher's. Shapes do not depend on the speed."""
         uncertainties = uncertainty(exits)  # (B, layers)
         last = ops.arange(exits.shape[1]) == exits.shape[1] - 1  # (layers,)
         layers = ops.argmax(ops.cast(ops.logical_or(leaves(uncertainties, speed), last), "int32"), axis=1)  # (B,)
@@ -67,6 +67,6 @@ class FastClassify(Classify):
         }
 
     def predict(self, outputs):
-        """`outputs` are those of `forward` or of `select`."""
+        """Returns `outputs` are those of `forward` or of `select`."""
         others = {name: outputs[name] for name in ("exit_layers", "uncertainties") if name in outputs}
         return {**super().predict(outputs), **others}

@@ -41,7 +41,7 @@ class TextGenerator(Generator):
         self.rewinds, self.crowded = self.backbone.rewinds, set()
 
     def prompt_ids(self, prompt: str) -> list[int]:
-        """What the network reads of a prompt; of an empty one the token that ends documents, so that one begins."""
+        """Returns what the network reads of a prompt; of an empty one the token that ends documents, so that one begins."""
         return self._cut(self.tokenizer.encode(prompt).ids)
 
     def _cut(self, ids: list[int]) -> list[int]:
@@ -59,7 +59,7 @@ class TextGenerator(Generator):
         self, prompts: Sequence[str], decoding: Decoding = GREEDY, max_new_tokens: int = 64, seed: int = 0,
         batch_size: int = 16, progress: Callable[[int], None] = lambda num_texts: None,
     ) -> list[str]:  # fmt: skip
-        """The continuation of each prompt, without the prompt.
+        """Returns the continuation of each prompt, without the prompt.
 
         Texts depend on the seed, their place in their batch and the prompts beside them; equal calls give equal texts.
         """
@@ -114,7 +114,7 @@ class TextGenerator(Generator):
         return function
 
     def _read(self, token_ids: np.ndarray, length: int):
-        """How many tokens (B, R) were read, in segments; the state (B, D) of the last; and the past that they leave."""
+        """Returns how many tokens (B, R) were read, in segments; the state (B, D) of the last; and the past that they leave."""
         rows, count = token_ids.shape
         past, states, place = self.compiled(("start", rows, length), lambda: self._starter(rows, length))(), None, 0
         while place < count:

@@ -18,13 +18,13 @@ READ = {"last_word": cloze.last_words, "choice": cloze.choices}
 
 
 def stop_word_ids(tokenizer: Tokenizer) -> list[int]:
-    """The tokens that are a stop word by themselves."""
+    """Returns the tokens that are a stop word by themselves."""
     table = spelling(tokenizer)
     return [i for i, text in enumerate(table) if text.decode(errors="replace").strip().lower() in STOP_WORDS]
 
 
 def read_questions(options: Settings) -> list[cloze.Question]:
-    """The questions of --test_file. Raises a DataError that names the line where one is none."""
+    """Returns the questions of --test_file. Raises a DataError that names the line where one is none."""
     change = DETOKENIZERS[options.detokenize]
     paths = expand(options.test_file, "--test_file")
     questions = [question for path in paths for question in READ[options.form](path, change)]
@@ -50,7 +50,7 @@ def evaluate_questions(scorer: Scorer, options: Settings, questions: list[cloze.
 
 
 def last_word(scorer: Scorer, found: list[list[Likelihood]], options: Settings) -> dict:
-    """Right where each token of the word is the likeliest; perplexity by word, over all of its tokens.
+    """Returns right where each token of the word is the likeliest; perplexity by word, over all of its tokens.
 
     With the filter no stop word is an answer (Radford et al., 2019, section 3.3): tokens that are one by themselves are passed
     over where the word begins.
@@ -69,7 +69,7 @@ def last_word(scorer: Scorer, found: list[list[Likelihood]], options: Settings) 
 
 
 def choice(questions: list[cloze.Question], found: list[list[Likelihood]]) -> dict:
-    """Right where the candidate with the rest of its sentence is the likeliest behind the context."""
+    """Returns right where the candidate with the rest of its sentence is the likeliest behind the context."""
     answers = [min(range(len(options)), key=lambda i: options[i].loss) for options in found]
     right = sum(answer == question.answer for answer, question in zip(answers, questions, strict=True))
     by_chance = sum(1 / len(question.options) for question in questions) / len(questions)

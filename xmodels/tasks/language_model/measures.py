@@ -7,7 +7,7 @@ from xmodels.objectives.perplexity import perplexity
 
 
 def of_text(loss: float, text: RunningText, words: int) -> dict[str, float | None]:
-    """From the sum of -log p in nats; None where there is nothing to divide by, or too large a number to write."""
+    """Returns both from the sum of -log p in nats; None where there is nothing to divide by, or too large a number to write."""
     bits = loss / math.log(2)
     return {
         "nll": loss,

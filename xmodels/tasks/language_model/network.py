@@ -41,7 +41,7 @@ def load_scorer(
 
 
 def window_length(model_dir: str, backbone, asked: int | None) -> int:
-    """How many tokens a network shall read at once: what is asked for, what it was trained on, or all that it can.
+    """Returns how many tokens a network shall read at once: what is asked for, what it was trained on, or all that it can.
 
     A recurrent network goes on with its state, so it was trained on texts of any length.
     """
@@ -58,7 +58,7 @@ def window_length(model_dir: str, backbone, asked: int | None) -> int:
 
 
 def trained_length(model_dir: str) -> int | None:
-    """The length of the sequences that a run was trained on; None where nothing says it."""
+    """Returns the length of the sequences that a run was trained on; None where nothing says it."""
     path = os.path.join(model_dir, RUN_CONFIG)
     stored = folder.read_json(path).get("settings") if os.path.isfile(path) else None
     length = stored.get("max_seq_length") if isinstance(stored, dict) else None
@@ -66,7 +66,7 @@ def trained_length(model_dir: str) -> int | None:
 
 
 def records_settings(model_dir: str) -> dict | None:
-    """How the records of a run were made; None where nothing says it."""
+    """Returns how the records of a run were made; None where nothing says it."""
     path = os.path.join(model_dir, RUN_MANIFEST)
     settings = folder.read_json(path).get("settings") if os.path.isfile(path) else None
     return settings if isinstance(settings, dict) else None

@@ -50,7 +50,7 @@ def evaluate_text(scorer: Scorer, options: Settings) -> dict:
 
 
 def _read(scorer: Scorer, options: Settings) -> tuple[RunningText, str]:
-    """The text, and how it was read, in words."""
+    """Returns the text, and how it was read, in words."""
     settings, change = records_settings(options.model_dir), DETOKENIZERS[options.detokenize]
     layout = options.input_format
     if layout == VERBATIM or (layout == "auto" and settings is None):
@@ -99,7 +99,7 @@ def _with_memory(scorer: Scorer, options: Settings, text: RunningText, words: in
 
 
 def _with_state(scorer: Scorer, options: Settings, text: RunningText, words: int) -> dict:
-    """The measures under a recurrent network, whose state is of one size however much it has read."""
+    """Returns the measures under a recurrent network, whose state is of one size however much it has read."""
     length = options.max_seq_length or trained_length(options.model_dir) or SEGMENT
     num_streams = options.batch_size or 1
     found = of_text(streams.score(scorer, text.ids, length, 0, num_streams), text, words)

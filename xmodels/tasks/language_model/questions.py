@@ -39,7 +39,7 @@ class _Row:
 def likelihoods(
     scorer: Scorer, questions: Sequence[Question], max_length: int, batch_size: int, restricted: bool = False
 ) -> tuple[list[list[Likelihood]], int]:
-    """How likely the options of each question are, and how many contexts were too long and lost their beginning.
+    """Returns how likely the options of each question are, and how many contexts were too long and lost their beginning.
 
     Args:
         max_length: tokens that the network reads at once.
@@ -61,7 +61,7 @@ def likelihoods(
 
 
 def _rows(question: Question, tokenizer: Tokenizer) -> list[_Row]:
-    """Context and option are tokenized as one text; a piece that reaches into the option belongs to it."""
+    """Returns context and option are tokenized as one text; a piece that reaches into the option belongs to it."""
     end, rows = end_of_documents(tokenizer), []
     for option, pieces in zip(
         question.options, tokenizer.encode_batch([question.context + o for o in question.options]), strict=True
@@ -78,7 +78,7 @@ def _rows(question: Question, tokenizer: Tokenizer) -> list[_Row]:
 
 
 def _shortened(row: _Row, options: list[_Row], max_length: int) -> _Row:
-    """Without the beginning of a context that is too long for the longest option, so that all see the same one."""
+    """Returns without the beginning of a context that is too long for the longest option, so that all see the same one."""
     excess = max(0, max(len(other.ids) for other in options) - max_length - 1)
     return _Row(row.ids[min(excess, len(row.ids) - row.count - 1) :], row.count)
 

@@ -29,7 +29,7 @@ class Scorer:
         self.advance = tf.function(self._advance, autograph=False)
 
     def _score(self, token_ids, lengths, positions, labels, restricted):
-        """What the network says of some tokens of texts; one compiled function for each shape.
+        """Returns what the network says of some tokens of texts; one compiled function for each shape.
 
         Args:
             token_ids: int32 (B, L), padded on the right.
@@ -47,7 +47,7 @@ class Scorer:
         return self._named(states, labels, restricted)
 
     def _advance(self, token_ids, labels, past):
-        """The next N tokens of streams, for networks with a memory.
+        """Returns the next N tokens of streams, for networks with a memory.
 
         Args:
             token_ids: int32 (B, N).
@@ -63,7 +63,7 @@ class Scorer:
         return losses, {name: outputs[name] for name in past}
 
     def _named(self, states, labels, restricted):
-        """(B, P, D) -> float32 (B, P), bool (B, P); so many positions at a time that their logits need little memory."""
+        """Returns (B, P, D) -> float32 (B, P), bool (B, P); so many positions at a time that their logits need little memory."""
         rows, width, size = labels.shape[0] * labels.shape[1], states.shape[-1], len(self.unlikely)
         together = max(1, min(rows, LOGITS_TOGETHER // size))
         padding = -rows % together
@@ -86,5 +86,5 @@ class Scorer:
 
 
 def logarithms(losses) -> np.ndarray:
-    """-log p as float64. Raises a CheckpointError where the network answers NaN or infinity."""
+    """Returns -log p as float64. Raises a CheckpointError where the network answers NaN or infinity."""
     return finite({"-log p": losses.numpy().astype(np.float64)})["-log p"]

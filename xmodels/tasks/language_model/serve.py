@@ -58,12 +58,12 @@ class Server(serve.Server):
         return {"continuation": spelled(continuation, self.spelling), "num_tokens": ends - lengths}
 
     def read(self, token_ids: tf.Tensor, past):
-        """`read` of `sampling.generate` where tokens (B, R) are read, and the past that they leave."""
+        """Returns `read` of `sampling.generate` where tokens (B, R) are read, and the past that they leave."""
         states, past = self.backbone.decode(token_ids, past, 0)
         return (tf.shape(token_ids)[1], states[:, -1]), past
 
     def generated(self, token_ids, lengths, stops, past, read, pick, more_filters) -> tuple[tf.Tensor, tf.Tensor]:
-        """Texts (B, max_length) with their prompts, and their ends, int32 (B,), none behind its `stops`."""
+        """Returns texts (B, max_length) with their prompts, and their ends, int32 (B,), none behind its `stops`."""
         changes = [*([filters.forbid(self.forbidden)] if self.forbidden else []), *more_filters]
         return generate(
             self.backbone.decode, lambda states: finite_logits(self.task.logits(states, self.backbone)), past, token_ids, lengths,
@@ -73,7 +73,7 @@ class Server(serve.Server):
     def streamed(
         self, prompt: tf.Tensor, written: tf.Tensor, count: tf.Tensor, pick, more_filters
     ) -> dict[str, tf.Tensor]:
-        """A few tokens more of one text, for programs that show them as they come.
+        """Returns a few tokens more of one text, for programs that show them as they come.
 
         Nothing is kept from call to call: the text so far is read anew, which takes less time than to write it.
 
@@ -111,19 +111,19 @@ class Server(serve.Server):
         }
 
     def greedy(self, prompt: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The likeliest continuation of each prompt, string (B,)."""
+        """Returns the likeliest continuation of each prompt, string (B,)."""
         return self.continued(prompt, greedy, [])
 
     def sample(self, prompt, temperature, top_p, seed) -> dict[str, tf.Tensor]:
-        """A continuation drawn from the network."""
+        """Returns a continuation drawn from the network."""
         return self.continued(prompt, sample(seed), drawing(temperature, top_p))
 
     def stream_greedy(self, prompt, written, count) -> dict[str, tf.Tensor]:
-        """`greedy`, a few tokens at a time."""
+        """Returns `greedy`, a few tokens at a time."""
         return self.streamed(prompt, written, count, greedy, [])
 
     def stream_sample(self, prompt, written, count, temperature, top_p, seed) -> dict[str, tf.Tensor]:
-        """`sample`, a few tokens at a time."""
+        """Returns `sample`, a few tokens at a time."""
         return self.streamed(prompt, written, count, sample(seed), drawing(temperature, top_p))
 
     def signatures(self):
@@ -156,7 +156,7 @@ class Server(serve.Server):
         return None
 
     def by_parts(self, served, prompt: str) -> str:
-        """The continuation of a prompt, written in two parts or three."""
+        """Returns the continuation of a prompt, written in two parts or three."""
         found = {"written": tf.zeros([1, 0], tf.int32), "is_finished": tf.constant([False])}
         while not found["is_finished"].numpy()[0]:
             found = served["stream_serving_default"](
@@ -171,14 +171,14 @@ class Server(serve.Server):
 
 
 def drawing(temperature: tf.Tensor, top_p: tf.Tensor) -> list:
-    """The filters of draws, which refuse numbers that mean nothing."""
+    """Returns the filters of draws, which refuse numbers that mean nothing."""
     temperature = checked(temperature, temperature > 0, "`temperature` must be above 0.")
     top_p = checked(top_p, (top_p > 0) & (top_p <= 1), "`top_p` must be above 0 and at most 1.")
     return [filters.temperature(temperature), filters.top_p(top_p)]
 
 
 def checked(value: tf.Tensor, condition: tf.Tensor, message: str) -> tf.Tensor:
-    """The value, which an op of the graph refuses where the condition does not hold everywhere."""
+    """Returns the value, which an op of the graph refuses where the condition does not hold everywhere."""
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(condition), [message])]):
         return tf.identity(value)
 

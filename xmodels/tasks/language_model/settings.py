@@ -25,7 +25,7 @@ class Settings:
     clamp_length: int | None = None
 
     def memory_lengths(self) -> list[int] | None:
-        """The numbers of --mem_length; None where it is not given."""
+        """Returns the numbers of --mem_length; None where it is not given."""
         if self.mem_length is None:
             return None
         parts = [part.strip() for part in self.mem_length.split(",")]
@@ -50,7 +50,7 @@ class Settings:
         self.memory_lengths()  # raises what is wrong with it
 
     def fitted(self, found: Identity, config: TokenConfig) -> TokenConfig:
-        """The configuration with what the flags change of it, on which no weight depends.
+        """Returns the configuration with what the flags change of it, on which no weight depends.
 
         Raises:
             UsageError: flags do not fit the network.

@@ -11,7 +11,7 @@ from xmodels.tasks.language_model.scorer import Scorer, logarithms
 
 
 def score(scorer: Scorer, ids: np.ndarray, length: int, memory_length: int, num_streams: int) -> float:
-    """-log p of the tokens behind the first, in nats.
+    """Returns -log p of the tokens behind the first, in nats.
 
     Args:
         ids: int32 (N,).

@@ -30,7 +30,7 @@ class Windows:
 
 
 def plan(num_tokens: int, length: int, stride: int) -> Windows:
-    """The rows for the tokens 1, ..., `num_tokens` - 1 of a text; token 0 is context only."""
+    """Returns the rows for the tokens 1, ..., `num_tokens` - 1 of a text; token 0 is context only."""
     last = num_tokens - 1
     slid = np.arange(1, 1 + max(0, -(-(last - length) // stride))) * stride  # where windows begin, but for the first
     inside = np.arange(1, min(length, last) + 1, stride)  # the first window, so many at a time
@@ -41,7 +41,7 @@ def plan(num_tokens: int, length: int, stride: int) -> Windows:
 
 
 def score(scorer: Scorer, ids: np.ndarray, length: int, stride: int, batch_size: int) -> float:
-    """-log p of the tokens behind the first, in nats.
+    """Returns -log p of the tokens behind the first, in nats.
 
     Args:
         ids: int32 (N,).

@@ -33,7 +33,8 @@ class Labelled:
 
 
 def read_rows(path: str, columns: Columns, separator: str, bad_rows: list[BadRow] | None = None) -> list[Labelled]:
-    """The rows of a table; an empty label stands for none. A label of JSON lines may be a list, whose items are not parted.
+    """Returns the rows of a table; an empty label stands for none. A label of JSON lines may be a list, whose items are not
+    parted.
 
     Args:
         bad_rows: where rows go that cannot be used; None where such a row is an error.
@@ -62,7 +63,7 @@ def read_rows(path: str, columns: Columns, separator: str, bad_rows: list[BadRow
 
 
 def label_rows(path: str, rows: Sequence[Labelled], labels: Sequence[str]) -> np.ndarray:
-    """1 for each label that a row has: float32 (N, C). Raises a DataError where training did not have one."""
+    """Returns 1 for each label that a row has: float32 (N, C). Raises a DataError where training did not have one."""
     places, found = {name: place for place, name in enumerate(labels)}, np.zeros((len(rows), len(labels)), np.float32)
     for number, row in enumerate(rows):
         for label in row.labels:
@@ -76,7 +77,7 @@ def label_rows(path: str, rows: Sequence[Labelled], labels: Sequence[str]) -> np
 
 
 def summary(labels: np.ndarray) -> str:
-    """What to say of labels (N, C)."""
+    """Returns what to say of labels (N, C)."""
     return f"{labels.shape[1]} labels, {labels.sum() / len(labels):.2f} on average"
 
 
@@ -112,7 +113,7 @@ class Reader(TextReader):
         return self.examples(folder, tokenizer, labels)[0]
 
     def labels_in(self, path: str, rows: Sequence[Labelled]) -> list[str]:
-        """The labels of a training table in the order of their ids."""
+        """Returns the labels of a training table in the order of their ids."""
         labels = sort_labels({label for row in rows for label in row.labels})
         if not labels:
             raise DataError(f"{path}: no row has a label. Name their column with --label_column.")
@@ -134,7 +135,7 @@ class Reader(TextReader):
         return Data(source, sets, labels, num_texts, summary(source.arrays["labels"]))
 
     def examples(self, path: str, tokenizer, labels: list[str] | None = None) -> tuple[ArraySource, list[str], int]:
-        """A table, or a folder of records, as a source of batches, its labels, and the number of texts in a row.
+        """Returns a table, or a folder of records, as a source of batches, its labels, and the number of texts in a row.
 
         Args:
             labels: those of the training; None takes those of the file.

@@ -9,7 +9,7 @@ from xmodels.tasks.base.score import Mistake, check_plots, predict
 from xmodels.tasks.classify.thresholds import FEW, MEASURES, best_cut, best_threshold
 from xmodels.tasks.multi_label.read import label_rows, read_rows
 
-DECISIVE, CHOSEN = "micro_f1", ("thresholds",)
+SELECTION_METRIC, CHOSEN = "micro_f1", ("thresholds",)
 REPORTED = ("micro_f1", "macro_f1", "accuracy")
 ROUNDS = 50  # of a search for thresholds; some rounds are usual
 
@@ -52,7 +52,7 @@ def from_arrays(outputs, examples, labels):
 
 
 def scores(probabilities, truth, thresholds) -> dict:
-    """micro_f1, macro_f1, accuracy (all labels of a text right) and f1 (C,), as scikit-learn has them: of probabilities
+    """Returns micro_f1, macro_f1, accuracy (all labels of a text right) and f1 (C,), as scikit-learn has them: of probabilities
     (N, C) and of what is right, 0 or 1."""
     chosen, right = np.asarray(probabilities) >= np.asarray(thresholds), np.asarray(truth) > 0.5
     both, either = (chosen & right).sum(axis=0), chosen.sum(axis=0) + right.sum(axis=0)  # (C,)
@@ -66,7 +66,7 @@ def scores(probabilities, truth, thresholds) -> dict:
 
 
 def confusion_of(named: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """How often a label (row) is taken for another (column), of bool (N, C): int (C + 1, C + 1), the last for none.
+    """Returns how often a label (row) is taken for another (column), of bool (N, C): int (C + 1, C + 1), the last for none.
 
     In a text, each label that is missing is taken for each that is too many; without one of the other kind, for none.
     """
@@ -80,7 +80,7 @@ def confusion_of(named: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def draw(folder: str, predictions, truth, settings: dict) -> list[str]:
-    """Which label is taken for which, and how well all of them and the commonest are found from each threshold on."""
+    """Returns which label is taken for which, and how well all of them and the commonest are found from each threshold on."""
     probabilities, right = np.asarray(predictions), np.asarray(truth) > 0.5
     labels, thresholds = pictures.drawable(settings["labels"]), settings["thresholds"]
     counts = right.sum(axis=0)
@@ -97,7 +97,7 @@ def draw(folder: str, predictions, truth, settings: dict) -> list[str]:
 
 
 def mistakes(outputs, examples, labels, settings):
-    """Each label that is missing or too many is one."""
+    """Returns each label that is missing or too many is one."""
     probabilities, right = outputs["probabilities"], examples["labels"] > 0.5
     named = probabilities >= np.asarray(settings["thresholds"])
     return [
@@ -112,12 +112,12 @@ def mistakes(outputs, examples, labels, settings):
 
 
 def sure(probability: float, right: bool) -> float:
-    """The probability of what was answered, where it is wrong."""
+    """Returns the probability of what was answered, where it is wrong."""
     return float(1.0 - probability if right else probability)
 
 
 def chosen(predictions, truth, metric: str) -> dict:
-    """The thresholds with the best score; of equally good ones those in the middle of the widest gaps.
+    """Returns the thresholds with the best score; of equally good ones those in the middle of the widest gaps.
 
     A label that few texts have, or lack, keeps the usual one.
     """
@@ -126,12 +126,12 @@ def chosen(predictions, truth, metric: str) -> dict:
 
 
 def best_of_each(probabilities: np.ndarray, right: np.ndarray, measure=MEASURES["positive_f1"]) -> np.ndarray:
-    """For each label the threshold with the best score of its own, (C,); with F1 that of macro F1."""
+    """Returns for each label the threshold with the best score of its own, (C,); with F1 that of macro F1."""
     return np.array([best_threshold(p, t, measure) for p, t in zip(probabilities.T, right.T, strict=True)])
 
 
 def best_micro_f1(probabilities: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The thresholds with the best micro F1, (C,).
+    """Returns the thresholds with the best micro F1, (C,).
 
     F1 is 2 TP / (named + right). No thresholds do better than F where none make 2 TP - F named larger, which is a sum over labels
     (Dinkelbach, 1967), so steps to the best of that sum end at the best F.
@@ -165,7 +165,7 @@ def best_accuracy(probabilities: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def improved(probabilities: np.ndarray, right: np.ndarray, thresholds: np.ndarray, gains_of) -> np.ndarray:
-    """The thresholds (C,) that name the texts with the largest sum of gains, where that is more than now.
+    """Returns the thresholds (C,) that name the texts with the largest sum of gains, where that is more than now.
 
     Args:
         gains_of: number of a label -> float (N,), what it is worth to name it of each text.

@@ -19,7 +19,7 @@ class Server(serve.Server):
     title = "# A classifier of texts with several labels exported by xmodels"
 
     def answer(self, text: tf.Tensor, text_pair: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
-        """probabilities float32 (B, C), and chosen bool (B, C), of one or two strings (B,)."""
+        """Returns probabilities float32 (B, C), and chosen bool (B, C), of one or two strings (B,)."""
         probabilities = self.outputs(self.tokens(text, text_pair))["probabilities"]
         return {
             "probabilities": probabilities,
@@ -28,7 +28,7 @@ class Server(serve.Server):
         }
 
     def compare(self, served):
-        """As `serve.Server.compare`; token ids must not differ at all, and an empty batch gets no answers."""
+        """Works as `serve.Server.compare`; token ids must not differ at all, and an empty batch gets no answers."""
         rows = [(text, other)[: len(self.names)] for text, other in zip(CHECKED, reversed(CHECKED), strict=True)]
         expected, found = without_padding(self.predictor.features(rows)), ask(served["tokens"], rows)
         if not all(np.array_equal(found[name], expected[name]) for name in expected):
@@ -43,7 +43,7 @@ class Server(serve.Server):
         return max(difference, self.compare_attention(served))
 
     def readme(self):
-        """With the model's own answers as examples."""
+        """Returns the README, with the model's own answers as examples."""
         names, known = self.names, self.predictor.labels
         rows, instances, columns = base.example_inputs(names, EXAMPLES)
         found = self.probabilities(rows)

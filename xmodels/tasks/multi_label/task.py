@@ -34,7 +34,7 @@ class MultiLabel(Classify):
         return {"multi_label": self.loss(outputs["logits"], truth, weights)}, {"accuracy": accuracy}
 
     def loss(self, logits, truth, weights):
-        """(sum, weight) of logits and truth (B, C), and the weights of texts (B,)."""
+        """Returns (sum, weight) of logits and truth (B, C), and the weights of texts (B,)."""
         if self.class_weights is None:
             losses = keras.losses.binary_crossentropy(truth, logits, from_logits=True)  # (B,)
             return ops.sum(losses * weights), ops.sum(weights)

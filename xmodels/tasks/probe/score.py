@@ -57,14 +57,14 @@ def evaluate(
 
 
 def with_random_weights(loaded: Loaded, seed: int) -> Loaded:
-    """The same with a network that has learnt nothing."""
+    """Returns the same with a network that has learnt nothing."""
     keras.utils.set_random_seed(seed)
     backbone = loaded.network(loaded.backbone.config).initialize()
     return dataclasses.replace(loaded, backbone=backbone)
 
 
 def _rows(train_file: str, test_file: str, columns: Columns) -> tuple[list[Row], list[Row], list[str]]:
-    """The rows of both files, and the labels in the order of their ids.
+    """Returns the rows of both files, and the labels in the order of their ids.
 
     Raises:
         DataError, UsageError: a file cannot be read, or the two do not fit each other.
@@ -81,7 +81,7 @@ def _rows(train_file: str, test_file: str, columns: Columns) -> tuple[list[Row],
 
 
 def _chosen(fits: dict[Readout, linear.Fit], rows: int) -> dict:
-    """The readout that is best on the rows held out of the training, its accuracy, and how far chance moves that."""
+    """Returns the readout that is best on the rows held out of the training, its accuracy, and how far chance moves that."""
     layer, pooling = max(fits, key=lambda key: fits[key].held_out_accuracy)
     accuracy = fits[layer, pooling].accuracy
     error = float(np.sqrt(accuracy * (1 - accuracy) / rows))

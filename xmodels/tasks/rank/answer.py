@@ -7,7 +7,7 @@ import numpy as np
 
 from data_pipelines.corpora.rankings import RankedList
 from data_pipelines.errors import UsageError
-from data_pipelines.schema import Place, convert
+from data_pipelines.schema import Location, convert
 from data_pipelines.text.framing import pack_texts
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.description import TASK_FILE
@@ -45,7 +45,7 @@ class Predictor(answer.Predictor):
     unit, answers = "list", "rankings"
 
     def make_task(self, run):
-        settings = convert(run.description.settings, Settings, Place(TASK_FILE).at("settings"))
+        settings = convert(run.description.settings, Settings, Location(TASK_FILE).at("settings"))
         return run.make_task(scale=settings.scale)
 
     def example(self):

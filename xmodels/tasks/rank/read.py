@@ -45,7 +45,7 @@ class RankSource(ArraySource):
 def read_lists(
     path: str, columns: Columns, bad_rows: list[BadRow] | None = None, relevant_label: str | None = None
 ) -> list[RankedList]:
-    """All lists of a file, with relevances that are numbers from 0.
+    """Returns all lists of a file, with relevances that are numbers from 0.
 
     Args:
         bad_rows: where lists go that cannot be used; None where such a list is an error.
@@ -61,7 +61,7 @@ def read_lists(
 
 
 def problem(ranked: RankedList) -> str | None:
-    """Why a list cannot be used, and what to do about it."""
+    """Returns why a list cannot be used, and what to do about it."""
     if not ranked.candidates:
         return "no candidates: give at least one"
     if not ranked.query.strip() or any(not text.strip() for text in ranked.candidates):
@@ -106,7 +106,7 @@ def relevances(ranked: RankedList) -> list[float]:
 
 
 def without_order(labels: np.ndarray, there: np.ndarray) -> tuple[int, int]:
-    """How many lists have one candidate, and how many several that are equally relevant; neither tells an order.
+    """Returns how many lists have one candidate, and how many several that are equally relevant; neither tells an order.
 
     Args:
         labels: of the candidates, float32 (N, C).
@@ -132,7 +132,7 @@ class Reader(TextReader):
         return self.options.list_size or LIST_SIZE
 
     def lists(self, path: str) -> list[RankedList]:
-        """The lists of a file; says which ones are left out."""
+        """Returns the lists of a file; says which ones are left out."""
         options, bad_rows = self.options, self.bad_rows()
         columns = Columns(options.text_column, options.text_pair_column, options.label_column)
         found = read_lists(path, columns, bad_rows, options.relevant_label)
@@ -210,7 +210,7 @@ class Reader(TextReader):
         return self._packed(path, tokenizer, *ids, labels, there, numbers)
 
     def _redrawn(self, path: str, tokenizer, lists: list[RankedList], size: int, sample_by: str) -> RankSource:
-        """A first draw, as without --redraw_lists, from which `draw` goes on."""
+        """Returns a first draw, as without --redraw_lists, from which `draw` goes on."""
         counts = [len(each.candidates) for each in lists]
         firsts = [each.query for each in lists for _ in each.candidates]
         seconds = [text for each in lists for text in each.candidates]

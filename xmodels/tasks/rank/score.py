@@ -11,7 +11,7 @@ from xmodels.tasks.base.pictures import save
 from xmodels.tasks.base.score import check_plots, predict
 from xmodels.tasks.rank.read import RankSource, read_lists, relevances
 
-DECISIVE, READS_SOURCE = "ndcg_10", True
+SELECTION_METRIC, READS_SOURCE = "ndcg_10", True
 DEEPEST = 10
 BLUE = "#1450c8"
 LISTED = 5  # queries whose first relevant candidate stands lowest
@@ -35,25 +35,25 @@ def evaluate(
 
 
 def ordered(scores: Sequence[float], labels: Sequence[float]) -> np.ndarray:
-    """The relevances in the order of the scores; of equal scores the less relevant candidate comes first, so that a network
-    which tells nothing apart wins nothing by the order of the file."""
+    """Returns the relevances in the order of the scores; of equal scores the less relevant candidate comes first, so that a
+    network which tells nothing apart wins nothing by the order of the file."""
     scores, labels = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
     return labels[np.lexsort((labels, -scores))]
 
 
 def reciprocal_rank(labels: np.ndarray) -> float:
-    """1 / the rank of the first relevant candidate."""
+    """Returns 1 / the rank of the first relevant candidate."""
     return 1.0 / (1 + int(np.flatnonzero(labels > 0)[0]))
 
 
 def average_precision(labels: np.ndarray) -> float:
-    """The mean, over relevant candidates, of the share of relevant ones down to each."""
+    """Returns the mean, over relevant candidates, of the share of relevant ones down to each."""
     places = np.flatnonzero(labels > 0)
     return float(np.mean(np.arange(1, len(places) + 1) / (places + 1)))
 
 
 def ndcg(labels: np.ndarray, depth: int = DEEPEST) -> float:
-    """Discounted gains 2^relevance - 1 of the first `depth`, over those of the best order (Burges et al., 2005)."""
+    """Returns discounted gains 2^relevance - 1 of the first `depth`, over those of the best order (Burges et al., 2005)."""
 
     def gain(order):
         order = order[:depth]
@@ -63,7 +63,7 @@ def ndcg(labels: np.ndarray, depth: int = DEEPEST) -> float:
 
 
 def scores(predictions: list[Sequence[float]], truth: list[Sequence[float]]) -> dict:
-    """mrr, map, ndcg_10 and precision_1, means over the lists with a relevant candidate; and how many lists these are.
+    """Returns mrr, map, ndcg_10 and precision_1, means over the lists with a relevant candidate; and how many lists these are.
 
     Args:
         predictions: the score of each candidate of each list.
@@ -83,7 +83,7 @@ def scores(predictions: list[Sequence[float]], truth: list[Sequence[float]]) -> 
 
 
 def from_source(outputs, source: RankSource, task) -> tuple[list, list]:
-    """What `scores` takes, from outputs of the network for all rows of a set; rows of one list belong together."""
+    """Returns what `scores` takes, from outputs of the network for all rows of a set; rows of one list belong together."""
     lists = defaultdict(lambda: ([], []))
     arrays = source.arrays
     for row, number in enumerate(source.lists):
@@ -120,7 +120,7 @@ def report(test_file: str, found: dict, inputs: list, predictions: list, truth: 
 
 
 def draw(folder: str, predictions: list, truth: list, settings: dict) -> list[str]:
-    """A bar for each rank: how many lists have their first relevant candidate there."""
+    """Returns a bar for each rank: how many lists have their first relevant candidate there."""
     from matplotlib.figure import Figure
 
     os.makedirs(folder, exist_ok=True)

@@ -31,11 +31,12 @@ class Server(serve.Server):
         self.attention = attention_of(self.backbone, predictor.tokenizer, self.pairs, inputs)
 
     def pairs(self, query: tf.Tensor, candidate: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What the network reads of queries and a candidate of each, strings (B,): (B, L)."""
+        """Returns what the network reads of queries and a candidate of each, strings (B,): (B, L)."""
         return self.tokenizer.features([query, candidate], self.max_sequence_length)
 
     def answer(self, query: tf.Tensor, candidates: tf.Tensor) -> dict[str, tf.Tensor]:
-        """order int32 (B, C), scores and probabilities float32 (B, C), of strings (B,) and (B, C); an empty candidate is none."""
+        """Returns order int32 (B, C), scores and probabilities float32 (B, C), of strings (B,) and (B, C); an empty candidate
+        is none."""
         count, there = tf.shape(candidates)[1], candidates != ""  # (B, C)
         features = self.pairs(tf.repeat(query, count), tf.reshape(candidates, [-1]))
         missing = tf.cast(tf.shape(features["token_ids"])[1] == 0, tf.int32)  # of an empty batch
@@ -53,7 +54,7 @@ class Server(serve.Server):
         return {"serving_default": (self.answer, specs), **self.attention.signature()}
 
     def compare(self, served):
-        """As `serve.Server.compare`; together and one by one."""
+        """Works as `serve.Server.compare`; together and one by one."""
         together, difference = ask(served["serving_default"], CHECKED), 0.0
         lists = [RankedList(query, [text for text in texts if text], [], "") for query, texts in CHECKED]
         for row, ((query, texts), expected) in enumerate(zip(CHECKED, self.predictor.predict(lists), strict=True)):
@@ -67,7 +68,7 @@ class Server(serve.Server):
         return max(difference, self.attention.compare(served, (query, candidate), features))
 
     def readme(self):
-        """With the model's own answers as examples."""
+        """Returns the README, with the model's own answers as examples."""
         found = {
             name: value.tolist() for name, value in ask(tf.function(self.answer, autograph=False), EXAMPLES).items()
         }
@@ -90,7 +91,7 @@ class Server(serve.Server):
 
 
 def columns_of(rows) -> dict[str, list]:
-    """The inputs of the signature; of fewer candidates the last ones are empty."""
+    """Returns the inputs of the signature; of fewer candidates the last ones are empty."""
     count = max(len(texts) for _, texts in rows)
     return {
         "query": [query for query, _ in rows],
@@ -99,7 +100,7 @@ def columns_of(rows) -> dict[str, list]:
 
 
 def ask(signature, rows) -> dict[str, np.ndarray]:
-    """What a signature answers."""
+    """Returns what a signature answers."""
     return {n: v.numpy() for n, v in signature(**{n: tf.constant(c) for n, c in columns_of(rows).items()}).items()}
 
 

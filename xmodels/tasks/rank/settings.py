@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated
 
-from data_pipelines.schema import Narrower
+from data_pipelines.schema import Constraint
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,4 +14,4 @@ class Settings:
         scale: of scores before a softmax over the candidates of a list; gamma of Liu et al., 2019.
     """
 
-    scale: Annotated[float, Narrower(lambda value: value > 0, "a number above 0")] = 1.0
+    scale: Annotated[float, Constraint(lambda value: value > 0, "a number above 0")] = 1.0

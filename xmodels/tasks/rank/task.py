@@ -11,8 +11,8 @@ NEVER = -1e9  # the score of a candidate that is not there
 
 
 def listwise(scores, labels, there):
-    """Cross-entropy of a softmax over the candidates of a list against their shares of its relevance (Cao et al., 2007: ListNet,
-    with relevance for gains).
+    """Returns cross-entropy of a softmax over the candidates of a list against their shares of its relevance (Cao et al., 2007:
+    ListNet, with relevance for gains).
 
     Args:
         scores, labels: float32 (B, C).
@@ -30,8 +30,8 @@ def listwise(scores, labels, there):
 
 
 def pairwise(scores, labels, there):
-    """-log sigmoid of the difference of scores, over all pairs of a list of which the first is more relevant (Burges et al., 2005:
-    RankNet). Arguments as in `listwise`.
+    """Returns -log sigmoid of the difference of scores, over all pairs of a list of which the first is more relevant (Burges et
+    al., 2005: RankNet). Arguments as in `listwise`.
 
     Returns:
         (sum over pairs, number of pairs).

@@ -22,7 +22,7 @@ Rows = tuple[list[tuple[str, ...]], list[float]]
 
 
 def read_numbers(path: str, columns: Columns, bad_rows: list[BadRow] | None = None) -> Rows:
-    """The texts of all rows of a table, and their numbers.
+    """Returns the texts of all rows of a table, and their numbers.
 
     Args:
         bad_rows: where rows go that cannot be used; None where such a row is an error.
@@ -49,7 +49,7 @@ def read_numbers(path: str, columns: Columns, bad_rows: list[BadRow] | None = No
 
 
 def as_number(text: str) -> float | None:
-    """A finite number; None where it is something else."""
+    """Returns a finite number; None where it is something else."""
     try:
         number = float(text)
     except ValueError:
@@ -61,7 +61,7 @@ class Reader(TextReader):
     """Numbers of single texts, or of pairs."""
 
     def rows_of(self, path: str) -> Rows:
-        """The rows of a table; says which ones are left out."""
+        """Returns the rows of a table; says which ones are left out."""
         options, bad_rows = self.options, self.bad_rows()
         columns = Columns(options.text_column, options.text_pair_column, options.label_column)
         found = read_numbers(path, columns, bad_rows)
@@ -118,6 +118,6 @@ class Reader(TextReader):
 
 
 def spread(numbers) -> str:
-    """What is said of the numbers of a set."""
+    """Returns what is said of the numbers of a set."""
     numbers = np.asarray(numbers, np.float64)
     return f"numbers from {numbers.min():.4g} to {numbers.max():.4g}, {numbers.mean():.4g} on average"

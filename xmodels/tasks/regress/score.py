@@ -9,7 +9,7 @@ from xmodels.tasks.base.pictures import save
 from xmodels.tasks.base.score import check_plots, predict
 from xmodels.tasks.regress.read import read_numbers
 
-DECISIVE = "spearman"
+SELECTION_METRIC = "spearman"
 BLUE = "#1450c8"
 LISTED = 5  # rows that are farthest off
 
@@ -31,7 +31,7 @@ def evaluate(
 
 
 def scores(predictions: list[float], truth: list[float]) -> dict:
-    """pearson and spearman, each 0 where all numbers are equal; mean_squared_error and mean_absolute_error."""
+    """Returns pearson and spearman, each 0 where all numbers are equal; mean_squared_error and mean_absolute_error."""
     from scipy.stats import pearsonr, spearmanr
 
     found, right = np.asarray(predictions, np.float64), np.asarray(truth, np.float64)
@@ -46,7 +46,7 @@ def scores(predictions: list[float], truth: list[float]) -> dict:
 
 
 def from_arrays(outputs, examples, labels) -> tuple[list[float], list[float]]:
-    """What `scores` takes, from outputs of the network and the examples of a fine-tuning."""
+    """Returns what `scores` takes, from outputs of the network and the examples of a fine-tuning."""
     return outputs["scores"].tolist(), examples["labels"].tolist()
 
 
@@ -64,7 +64,7 @@ def report(test_file: str, found: dict, inputs: list, predictions: list[float], 
 
 
 def draw(folder: str, predictions: list[float], truth: list[float], settings: dict) -> list[str]:
-    """A point for each row: what is right, and what the network says."""
+    """Returns a point for each row: what is right, and what the network says."""
     from matplotlib.figure import Figure
 
     os.makedirs(folder, exist_ok=True)

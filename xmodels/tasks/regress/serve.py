@@ -17,11 +17,11 @@ class Server(serve.Server):
     answers = "that gives numbers to texts"
 
     def answer(self, text: tf.Tensor, text_pair: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
-        """score float32 (B,) of one or two strings (B,)."""
+        """Returns score float32 (B,) of one or two strings (B,)."""
         return {"score": self.outputs(self.tokens(text, text_pair))["scores"]}
 
     def compare(self, served):
-        """As `serve.Server.compare`; token ids must not differ at all, and an empty batch gets no answers."""
+        """Works as `serve.Server.compare`; token ids must not differ at all, and an empty batch gets no answers."""
         rows = [(text, other)[: len(self.names)] for text, other in zip(CHECKED, reversed(CHECKED), strict=True)]
         expected, found = without_padding(self.predictor.features(rows)), ask(served["tokens"], rows)
         if not all(np.array_equal(found[name], expected[name]) for name in expected):
@@ -34,7 +34,7 @@ class Server(serve.Server):
         return max(difference, self.compare_attention(served))
 
     def readme(self):
-        """With the model's own answers as examples."""
+        """Returns the README, with the model's own answers as examples."""
         names = self.names
         rows, instances, columns = base.example_inputs(names, EXAMPLES)
         found = [round(score, 4) for score in self.predictor.predict(rows)]

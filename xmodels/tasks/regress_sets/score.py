@@ -3,9 +3,9 @@
 from data_pipelines.errors import DataError
 from xmodels.tasks.base.score import check_plots, predict
 from xmodels.tasks.regress.read import as_number
-from xmodels.tasks.regress.score import DECISIVE, draw, from_arrays, scores
+from xmodels.tasks.regress.score import SELECTION_METRIC, draw, from_arrays, scores
 
-__all__ = ("DECISIVE", "draw", "evaluate", "from_arrays", "report", "scores")
+__all__ = ("SELECTION_METRIC", "draw", "evaluate", "from_arrays", "report", "scores")
 
 
 def evaluate(

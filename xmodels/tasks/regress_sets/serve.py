@@ -13,7 +13,7 @@ class Server(SetServer):
     title = "# A regression of sets of vectors exported by xmodels"
 
     def answer(self, points: tf.Tensor, sizes: tf.Tensor) -> dict[str, tf.Tensor]:
-        """score float32 (B,)."""
+        """Returns score float32 (B,)."""
         return {"score": self.predicted(points, sizes)["scores"]}
 
     def compare(self, served):

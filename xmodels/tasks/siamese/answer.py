@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from data_pipelines.errors import UsageError
-from data_pipelines.schema import Place, convert
+from data_pipelines.schema import Location, convert
 from data_pipelines.text.framing import pack_texts
 from xmodels.models import folder
 from xmodels.tasks.base.answer import NO_PAIRS, compiled, each_row
@@ -50,7 +50,7 @@ class Predictor(answer.Predictor):
     answers = "similarities"
 
     def __init__(self, run, columns=None):
-        self.settings = convert(run.description.settings, Settings, Place(TASK_FILE).at("settings"))
+        self.settings = convert(run.description.settings, Settings, Location(TASK_FILE).at("settings"))
         super().__init__(run, columns)
         graphs = {2: self._answer, 3: compiled(self.answer)}  # of texts and of pairs: one of both would know no rank
         self._answer = lambda features: graphs[features["token_ids"].ndim](features)
@@ -59,7 +59,7 @@ class Predictor(answer.Predictor):
         return run.make_task(settings=self.settings)
 
     def features(self, inputs):
-        """Of pairs (N, 2, L), of single texts (N, L)."""
+        """Returns that of pairs (N, 2, L), of single texts (N, L)."""
         frame, length = self.task.reading.frame, self.max_sequence_length
         if len(inputs[0]) == 1:
             return pack_texts(inputs, self.tokenizer, length, frame)
@@ -73,14 +73,14 @@ class Predictor(answer.Predictor):
             super()._check(inputs)
 
     def encode(self, texts: Sequence[str], batch_size=32, progress=lambda count: None) -> np.ndarray:
-        """The vectors of texts, float32 (N, D)."""
+        """Returns the vectors of texts, float32 (N, D)."""
         return np.stack(self.predict([(text,) for text in texts], batch_size, progress))
 
     def pair_scores(self, query, texts, label=None):
         raise self._cannot(*NO_PAIRS)  # it reads texts apart
 
     def encoder_weights(self):
-        """Those of the network, the pooling and the projection; a classifier's head is not among them."""
+        """Returns those of the network, the pooling and the projection; a classifier's head is not among them."""
         head = f"{self.task.prefix}.head."
         of_task = folder.values_of(self.task.prefix, self.task)
         kept = {name: value for name, value in of_task.items() if not name.startswith(head)}
@@ -112,7 +112,7 @@ class Predictor(answer.Predictor):
         return self._rows(question)
 
     def _rows(self, question) -> Iterator[tuple[str, ...]]:
-        """The pairs of a table, row by row."""
+        """Yields the pairs of a table, row by row."""
         for row in each_row(question.input_file, self.columns_of(question)):
             check_pair(row.texts)
             yield row.texts

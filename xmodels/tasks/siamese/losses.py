@@ -17,34 +17,34 @@ def normalized(vectors):
 
 
 def cosine(first, second):
-    """(..., D), (..., D) -> (...)"""
+    """Returns (..., D), (..., D) -> (...)"""
     return ops.sum(normalized(first) * normalized(second), axis=-1)
 
 
 def distance(first, second):
-    """Euclidean: (..., D), (..., D) -> (...)"""
+    """Returns euclidean: (..., D), (..., D) -> (...)"""
     return ops.sqrt(ops.sum(ops.square(first - second), axis=-1) + TINY)
 
 
 def squared_cosine_error(similarity, scores, weights):
-    """The square of cosine less score, both (B,) (Reimers and Gurevych, 2019, section 3)."""
+    """Returns the square of cosine less score, both (B,) (Reimers and Gurevych, 2019, section 3)."""
     return ops.sum(ops.square(similarity - scores) * weights), ops.sum(weights)
 
 
 def cosine_distance(first, second):
-    """1 - cosine: (..., D), (..., D) -> (...)"""
+    """Returns 1 - cosine: (..., D), (..., D) -> (...)"""
     return 1.0 - cosine(first, second)
 
 
 def contrastive(distances, matches, weights, margin: float):
-    """Half the square of the distance where texts match, half the square of what it lacks of the margin where they do not
-    (Hadsell et al., 2006, equation 4). `distances` and `matches` are (B,), the latter 0 or 1."""
+    """Returns half the square of the distance where texts match, half the square of what it lacks of the margin where they do
+    not (Hadsell et al., 2006, equation 4). `distances` and `matches` are (B,), the latter 0 or 1."""
     return ops.sum(_contrastive(distances, matches, margin) * weights), ops.sum(weights)
 
 
 def online_contrastive(distances, matches, weights, margin: float):
-    """`contrastive` of the hard pairs of a batch only: matching ones that are farther apart than the nearest pair that does not
-    match, and such ones that are nearer than the farthest matching pair (as in sentence-transformers).
+    """Returns `contrastive` of the hard pairs of a batch only: matching ones that are farther apart than the nearest pair that
+    does not match, and such ones that are nearer than the farthest matching pair (as in sentence-transformers).
 
     Where a batch has pairs of one kind only, those beyond their mean count. The weight is that of all pairs.
     """
@@ -59,15 +59,16 @@ def online_contrastive(distances, matches, weights, margin: float):
 
 
 def triplet(vectors, weights, margin: float):
-    """What the distance of anchor and negative lacks of that of anchor and positive plus a margin (Reimers and Gurevych, 2019)."""
+    """Returns what the distance of anchor and negative lacks of that of anchor and positive plus a margin (Reimers and
+    Gurevych, 2019)."""
     anchor, positive, negative = (vectors[:, side] for side in range(3))
     losses = ops.relu(distance(anchor, positive) - distance(anchor, negative) + margin)
     return ops.sum(losses * weights), ops.sum(weights)
 
 
 def multiple_negatives(vectors, token_ids, weights, scale: float, symmetric: bool):
-    """Cross-entropy of a softmax over the second texts of a batch, and its hard negatives, of which the own one is right
-    (Henderson et al., 2017, section 4.4). The scores are scaled cosines.
+    """Returns cross-entropy of a softmax over the second texts of a batch, and its hard negatives, of which the own one is
+    right (Henderson et al., 2017, section 4.4). The scores are scaled cosines.
 
     A candidate whose text is that of the anchor or of its own second text is no negative, and neither is the second text of
     an equal anchor.
@@ -98,7 +99,7 @@ def multiple_negatives(vectors, token_ids, weights, scale: float, symmetric: boo
 
 
 def _softmax_loss(scores, rows, own, excluded, weights):
-    """The sum over rows (B,) of the cross-entropy of scores (B, C) whose right column is the row's own number."""
+    """Returns the sum over rows (B,) of the cross-entropy of scores (B, C) whose right column is the row's own number."""
     scores = ops.where(ops.logical_and(excluded, ops.logical_not(own)), NEVER, scores)
     losses = keras.losses.sparse_categorical_crossentropy(rows, scores, from_logits=True)
     return ops.sum(losses * weights)
@@ -113,11 +114,11 @@ DISTANCES = {"cosine": cosine_distance, "euclidean": distance}  # of `Training.d
 
 
 def _mean(values, there):
-    """The mean of those that are there; 0 where there is none."""
+    """Returns the mean of those that are there; 0 where there is none."""
     counted = ops.cast(there, "float32")
     return ops.sum(values * counted) / ops.maximum(ops.sum(counted), 1.0)
 
 
 def _equal(first, second):
-    """Whether rows of tokens are equal: (B, L), (C, L) -> bool (B, C)."""
+    """Returns whether rows of tokens are equal: (B, L), (C, L) -> bool (B, C)."""
     return ops.all(ops.equal(ops.expand_dims(first, 1), ops.expand_dims(second, 0)), axis=-1)

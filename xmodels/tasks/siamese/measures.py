@@ -7,7 +7,7 @@ CHUNK = 1024  # queries whose similarities are in memory at once
 
 
 def best_threshold(similarities, matches) -> float:
-    """The cosine from which on texts match, so that most pairs are told rightly; in the middle between two pairs.
+    """Returns the cosine from which on texts match, so that most pairs are told rightly; in the middle between two pairs.
 
     Of several the lowest one. Below the lowest pair where calling all of them a match is best.
     """
@@ -27,7 +27,8 @@ def best_threshold(similarities, matches) -> float:
 
 
 def match_scores(similarities, matches, threshold: float | None) -> dict:
-    """average_precision, and with the threshold accuracy, precision, recall and F1 of matches, as scikit-learn has them.
+    """Returns average_precision, and with the threshold accuracy, precision, recall and F1 of matches, as scikit-learn has
+    them.
 
     Args:
         threshold: None chooses the best one for these pairs.
@@ -47,7 +48,7 @@ def match_scores(similarities, matches, threshold: float | None) -> dict:
 
 
 def ranks(vectors: np.ndarray, texts: list[tuple]) -> tuple[list[int], int]:
-    """For each example the rank, from 1, of its second text among all second and third texts, by cosine to its first.
+    """Returns for each example the rank, from 1, of its second text among all second and third texts, by cosine to its first.
 
     Equal texts are one candidate. Texts that are right too are no rivals: other second texts of an equal first text, and the
     first text itself. A rival with the same cosine stands before the right text.
@@ -83,14 +84,14 @@ def ranks(vectors: np.ndarray, texts: list[tuple]) -> tuple[list[int], int]:
 
 
 def rank_scores(found: list[int], num_candidates: int) -> dict:
-    """mrr and recall_1, recall_5, recall_10 of ranks."""
+    """Returns mrr and recall_1, recall_5, recall_10 of ranks."""
     values = np.asarray(found)
     recalls = {f"recall_{depth}": float(np.mean(values <= depth)) for depth in DEPTHS}
     return {"mrr": float(np.mean(1.0 / values)), **recalls, "candidates": num_candidates}
 
 
 def triplet_accuracy(vectors: np.ndarray) -> float:
-    """How often the first text is nearer to the second, by cosine, than to the third: (N, 3, D)."""
+    """Returns how often the first text is nearer to the second, by cosine, than to the third: (N, 3, D)."""
     lengths = np.sqrt(np.sum(np.square(vectors, dtype=np.float64), axis=-1, keepdims=True) + 1e-12)
     anchor, positive, negative = np.moveaxis(vectors / lengths, 1, 0)
     return float(np.mean(np.sum(anchor * positive, axis=-1) > np.sum(anchor * negative, axis=-1)))

@@ -45,7 +45,7 @@ class Example:
 def read_rows(
     path: str, columns: Columns, negative_column: str | None = None, bad_rows: list[BadRow] | None = None
 ) -> list[Example]:
-    """The rows of a table of pairs, with their labels where it has some, or of triplets.
+    """Returns the rows of a table of pairs, with their labels where it has some, or of triplets.
 
     Args:
         negative_column: of the third text.
@@ -87,7 +87,7 @@ class Reader(TextReader):
         return self.loss.decisive
 
     def examples(self, path: str) -> list[Example]:
-        """The rows of a table that the loss learns from; says which ones are left out."""
+        """Returns the rows of a table that the loss learns from; says which ones are left out."""
         options, bad_rows = self.options, self.bad_rows()
         if options.negative_column and self.loss.rows != POSITIVE:
             raise UsageError(f"--negative_column: --siamese_loss={self.loss_name} compares two texts. Leave it out.")
@@ -100,7 +100,7 @@ class Reader(TextReader):
         return found
 
     def checked(self, path: str, examples: list[Example], bad_rows: list[BadRow] | None) -> list[Example]:
-        """The examples whose labels suit the loss; of labelled pairs for `multiple_negatives` those that match."""
+        """Returns the examples whose labels suit the loss; of labelled pairs for `multiple_negatives` those that match."""
         if examples and examples[0].label is None and self.loss.rows != POSITIVE:
             raise UsageError(
                 f"{path}: has no labels, which --siamese_loss={self.loss_name} learns from. Name their column with "
@@ -117,7 +117,7 @@ class Reader(TextReader):
         return found
 
     def _problem(self, example: Example) -> str | None:
-        """Why the label of a row cannot be used; None where it can."""
+        """Returns why the label of a row cannot be used; None where it can."""
         if self.loss.rows == LABEL or example.label is None:
             return None
         number, shown = as_number(example.label), f"{example.label!r:.40}"
@@ -168,7 +168,7 @@ class Reader(TextReader):
         return Data(source, evaluation_sets, labels, 2, f"{self.loss_name}, {kind}")
 
     def recorded_as(self, folder: str) -> str:
-        """The task of `create_finetuning_data` whose records the loss learns from."""
+        """Returns the task of `create_finetuning_data` whose records the loss learns from."""
         matches = self.loss.rows == POSITIVE and Manifest.read(folder).settings.task == MATCHING
         return MATCHING if matches or self.loss_name == "triplet" else RECORDS[self.loss.rows]
 
@@ -178,7 +178,7 @@ class Reader(TextReader):
         )
 
     def _labels(self, path: str, examples: Sequence[Example]) -> list[str]:
-        """The names of the classes; none unless the loss is `classification`."""
+        """Returns the names of the classes; none unless the loss is `classification`."""
         if self.loss.rows != LABEL:
             return []
         labels = sort_labels(each.label for each in examples)
@@ -188,7 +188,7 @@ class Reader(TextReader):
         return labels
 
     def _ids(self, path: str, tokenizer) -> list[Example]:
-        """The examples of a table or of records, their texts as ids."""
+        """Returns the examples of a table or of records, their texts as ids."""
         if os.path.isdir(path):
             task = self.recorded_as(path)
             found = matching(path, tokenizer) if task == MATCHING else recorded(path, tokenizer, task)
@@ -224,7 +224,7 @@ class Reader(TextReader):
 
 
 def pack_sides(texts: Sequence[tuple], vocabulary, max_sequence_length: int, frame) -> dict[str, np.ndarray]:
-    """Examples of S texts, as ids, each framed on its own: arrays (N, S, L)."""
+    """Returns examples of S texts, as ids, each framed on its own: arrays (N, S, L)."""
     sides = len(texts[0])
     flat = pack_ids([ids for each in texts for ids in each], None, vocabulary, max_sequence_length, frame)
     return {name: value.reshape(-1, sides, value.shape[-1]) for name, value in flat.items()}

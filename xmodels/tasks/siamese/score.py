@@ -67,7 +67,7 @@ def evaluate(
 
 
 def truth_of(path: str, labels: list, texts: list[tuple], names: tuple[str, ...]) -> Truth:
-    """What the labels of a file say: names that the classifier knows, 1 and 0, other numbers, or nothing."""
+    """Returns what the labels of a file say: names that the classifier knows, 1 and 0, other numbers, or nothing."""
     if labels[0] is None:
         return Truth(POSITIVE, texts)
     if names and set(labels) <= set(names):
@@ -82,7 +82,7 @@ def truth_of(path: str, labels: list, texts: list[tuple], names: tuple[str, ...]
 
 
 def scores(predictions, truth: Truth, threshold: float | None = None) -> dict:
-    """The scores of a set, which its `rows` decide.
+    """Returns the scores of a set, which its `rows` decide.
 
     Args:
         predictions: of LABEL, `Prediction`s; of SCORE and MATCH cosines; of POSITIVE vectors (N, S, D).
@@ -100,7 +100,7 @@ def scores(predictions, truth: Truth, threshold: float | None = None) -> dict:
 
 
 def from_source(outputs, source, task) -> tuple:
-    """What `scores` takes, from outputs of the network for all rows of a set."""
+    """Returns what `scores` takes, from outputs of the network for all rows of a set."""
     arrays, rows = source.arrays, task.loss.rows
     if rows == POSITIVE:
         ids, real = arrays["token_ids"], arrays["padding_mask"]

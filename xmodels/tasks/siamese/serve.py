@@ -26,20 +26,20 @@ class Server(serve.Server):
         self.attention = attention_of(self.backbone, predictor.tokenizer, self.tokens, {"text": tf.string})
 
     def tokens(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What the network reads, (B, L), with L the longest of the batch, at least 1 where the batch is empty."""
+        """Returns what the network reads, (B, L), with L the longest of the batch, at least 1 where the batch is empty."""
         features = self.tokenizer.features([text], self.max_sequence_length)
         missing = tf.cast(tf.shape(features["token_ids"])[1] == 0, tf.int32)
         return {name: tf.pad(value, [[0, 0], [0, missing]]) for name, value in features.items()}
 
     def encode(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """vector float32 (B, D) of strings (B,)."""
+        """Returns vector float32 (B, D) of strings (B,)."""
         return {"vector": answer_in_parts(self.vectors, self.tokens(text))["vectors"]}
 
     def vectors(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return {"vectors": self.task.forward(self.backbone, features, training=False)["vectors"]}
 
     def compare_texts(self, text: tf.Tensor, text_pair: tf.Tensor) -> dict[str, tf.Tensor]:
-        """similarity float32 (B,) of two strings (B,)."""
+        """Returns similarity float32 (B,) of two strings (B,)."""
         vectors = self.encode(tf.concat([text, text_pair], axis=0))["vector"]
         first, second = tf.split(vectors, 2)
         return {"similarity": cosine(first, second)}
@@ -54,7 +54,7 @@ class Server(serve.Server):
         }
 
     def compare(self, served):
-        """As `serve.Server.compare`; token ids must not differ at all, and an empty batch gets no answers."""
+        """Works as `serve.Server.compare`; token ids must not differ at all, and an empty batch gets no answers."""
         predictor = self.predictor
         expected, found = (
             without_padding(predictor.features([(text,) for text in CHECKED])),
@@ -80,7 +80,7 @@ class Server(serve.Server):
         return max(check_difference(difference), attention)
 
     def readme(self):
-        """With the model's own answers as examples."""
+        """Returns the README, with the model's own answers as examples."""
         texts = list(EXAMPLES)
         vectors = [[round(float(number), 4) for number in row] for row in self.predictor.encode(texts)]
         similarity = round(self.predictor.predict([tuple(texts)])[0].similarity, 4)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from data_pipelines.errors import UsageError
-from data_pipelines.schema import Narrower, whole
+from data_pipelines.schema import Constraint, whole
 
 LABEL, SCORE, MATCH, POSITIVE = "label", "score", "match", "positive"  # what a row says of its texts
 
@@ -52,12 +52,12 @@ class Settings:
         threshold: texts match whose cosine is not below it; None where no evaluation file has chosen one.
     """
 
-    loss: Annotated[str, Narrower(lambda name: name in LOSSES, f"one of {', '.join(LOSSES)}")] = "multiple_negatives"
+    loss: Annotated[str, Constraint(lambda name: name in LOSSES, f"one of {', '.join(LOSSES)}")] = "multiple_negatives"
     normalize: bool = False
     projection_dim: whole(1) | None = None
-    projection_activation: Annotated[str, Narrower(lambda name: name in ACTIVATIONS, "tanh or linear")] = "tanh"
+    projection_activation: Annotated[str, Constraint(lambda name: name in ACTIVATIONS, "tanh or linear")] = "tanh"
     features: Annotated[
-        list[str], Narrower(lambda names: names and set(names) <= set(FEATURES), f"some of {', '.join(FEATURES)}")
+        list[str], Constraint(lambda names: names and set(names) <= set(FEATURES), f"some of {', '.join(FEATURES)}")
     ] = dataclasses.field(default_factory=lambda: ["u", "v", "difference"])
     threshold: float | None = None
 
@@ -80,7 +80,7 @@ class Training:
 
 
 def settings_of(options) -> tuple[Settings, Training]:
-    """What the flags of `finetune` say.
+    """Returns what the flags of `finetune` say.
 
     Raises:
         UsageError: a flag that the loss has no use for, or unknown features.

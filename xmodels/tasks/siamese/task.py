@@ -73,7 +73,7 @@ class Siamese(SummaryTask):
         return outputs
 
     def vectors(self, outputs, sequences):
-        """The vector of each row, float32 (B, D)."""
+        """Returns the vector of each row, float32 (B, D)."""
         state = self.reading.summary(outputs, sequences)
         if self._settings.projection_dim:
             state = self.projection(state)
@@ -81,7 +81,7 @@ class Siamese(SummaryTask):
         return losses.normalized(state) if self._settings.normalize else state
 
     def compared(self, first, second):
-        """What the classifier reads of two vectors (B, D)."""
+        """Returns what the classifier reads of two vectors (B, D)."""
         made = {"u": first, "v": second, "difference": ops.abs(first - second), "product": first * second}
         return ops.concatenate([made[name] for name in self._settings.features], axis=-1)
 

@@ -6,7 +6,7 @@ import json
 import numpy as np
 
 from data_pipelines.finetuning.tag_schemes import to_bio
-from data_pipelines.schema import Place, convert
+from data_pipelines.schema import Location, convert
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.answer import compiled
 from xmodels.tasks.base.description import TASK_FILE
@@ -41,7 +41,7 @@ class Predictor(answer.Predictor):
     answers = "texts with their entities"
 
     def __init__(self, run, columns=None):
-        self.settings = convert(run.description.settings, Settings, Place(TASK_FILE).at("settings"))
+        self.settings = convert(run.description.settings, Settings, Location(TASK_FILE).at("settings"))
         super().__init__(run, columns)
         self._decode = compiled(lambda given: self.task.decode(given["logits"], given["words"]))
 
@@ -58,7 +58,8 @@ class Predictor(answer.Predictor):
         return words_of(asked, self.tokenizer) if isinstance(asked, str) else asked
 
     def features(self, inputs):
-        """(B, L): token_ids, segment_ids, word_ids int32, padding_mask bool, label_weights float32: 1 where a word counts."""
+        """Returns (B, L): token_ids, segment_ids, word_ids int32, padding_mask bool, label_weights float32: 1 where a word
+        counts."""
         return pack_words(inputs, self.tokenizer, self.max_sequence_length, self.task.reading.frame)
 
     def size(self, asked):
@@ -68,7 +69,7 @@ class Predictor(answer.Predictor):
         return {"logits": self.task.emissions(self.backbone, features)["logits"]}
 
     def predictions(self, inputs, features, outputs):
-        """Of each window the words that count there, and their logits."""
+        """Returns that of each window the words that count there, and their logits."""
         counts = features["label_weights"] > 0
         return [(features["word_ids"][row][c], outputs["logits"][row][c]) for row, c in enumerate(counts)]
 
@@ -86,7 +87,7 @@ class Predictor(answer.Predictor):
         return found
 
     def _tagged(self, texts: list[Words], parts: list[list[tuple]], batch_size: int) -> list[Tagged]:
-        """The tags of texts, from the words and logits of their windows."""
+        """Returns the tags of texts, from the words and logits of their windows."""
         places, logits = ([np.concatenate([part[side] for part in made]) for made in parts] for side in (0, 1))
         found: list = [None] * len(texts)
         order = np.argsort([len(each) for each in places], kind="stable")  # of like length, as little is then padding

@@ -53,7 +53,8 @@ def by_type(types: dict[str, dict]):
 
 
 def counted(predictions: list[list[str]], truth: list[list[str]]) -> tuple[list[str], np.ndarray]:
-    """The types, the commonest first and `O` at the end, and how many words of the type of the row are taken for that of the column.
+    """Returns the types, the commonest first and `O` at the end, and how many words of the type of the row are taken for that
+    of the column.
 
     Types beyond the first ones are left out.
     """
@@ -71,12 +72,12 @@ def counted(predictions: list[list[str]], truth: list[list[str]]) -> tuple[list[
 
 
 def kind_of(tag: str) -> str:
-    """The type that a tag names; of tags that are none of spans the tag."""
+    """Returns the type that a tag names; of tags that are none of spans the tag."""
     return tag.partition("-")[2] if tag != OUTSIDE and are_spans([tag]) else tag
 
 
 def confusions(predictions: list[list[str]], truth: list[list[str]]):
-    """A map of words: rows are the right types, columns those that were said; shades are shares of a row."""
+    """Returns a map of words: rows are the right types, columns those that were said; shades are shares of a row."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

@@ -50,7 +50,7 @@ class TagSource(ArraySource):
 def read_sentences(
     path: str, text_column: str | None, label_column: str | None, on_bad_tags: str = REPAIR
 ) -> list[TaggedSentence]:
-    """The sentences of a file, with BIO tags where the tags are those of spans.
+    """Returns the sentences of a file, with BIO tags where the tags are those of spans.
 
     Args:
         on_bad_tags: what to do with tags that cannot be: `repair` reads them as `to_bio` says and prints how many there are.
@@ -149,7 +149,7 @@ class Reader(TextReader):
         return Settings(options.crf, options.doc_stride, options.freeze_backbone, **given)
 
     def feature_layers(self) -> list[int]:
-        """The numbers of --feature_layers. Raises a UsageError where they are none, or the network below learns."""
+        """Returns the numbers of --feature_layers. Raises a UsageError where they are none, or the network below learns."""
         options = self.options
         several = (options.feature_layers or "").count(",")
         if options.feature_layers and not options.freeze_backbone:
@@ -237,7 +237,8 @@ class Reader(TextReader):
         return TagSource({**arrays, "labels": ids}, path, np.array(text_ids)), labels
 
     def _written(self, path, tokenizer, labels):
-        """The rows of `pack_words`, the ids of the tags of the words that count in each, the text of each, and all tags."""
+        """Returns the rows of `pack_words`, the ids of the tags of the words that count in each, the text of each, and all
+        tags."""
         sentences = self.sentences(path)
         labels = labels or sort_tags(tag for sentence in sentences for tag in sentence.tags)
         known_tags(path, sentences, labels)
@@ -253,7 +254,7 @@ class Reader(TextReader):
         return rows, tags, text_ids, labels
 
     def _recorded(self, path, tokenizer, labels):
-        """The same from records of `create_finetuning_data --task=tag`."""
+        """Returns the same from records of `create_finetuning_data --task=tag`."""
         manifest = Manifest.read(path)
         labels = check_recorded(path, manifest, "tag", tokenizer, labels)
         rows, tags, text_ids = [], [], []
@@ -276,7 +277,8 @@ class Reader(TextReader):
 
 
 def as_chains(tags: list[np.ndarray], text_ids: list[int], labels: list[str]) -> list[np.ndarray]:
-    """The ids of tags of spans, such that I-X stands behind B-X or I-X only, also where a word before has no piece and so no tag."""
+    """Returns the ids of tags of spans, such that I-X stands behind B-X or I-X only, also where a word before has no piece and
+    so no tag."""
     made, before, text_before = [], None, None
     names = {name: index for index, name in enumerate(labels)}
     for of_words, text in zip(tags, text_ids, strict=True):

@@ -8,7 +8,7 @@ from xmodels.tasks.tag.read import TagSource, known_tags, read_sentences
 from xmodels.tasks.tag.settings import are_spans, labels_in_bio
 from xmodels.tasks.tag.words import Words, as_spans
 
-DECISIVE, READS_SOURCE = "entity_f1", True
+SELECTION_METRIC, READS_SOURCE = "entity_f1", True
 
 
 def evaluate(
@@ -38,7 +38,7 @@ def evaluate(
 
 
 def scores(predictions: list[list[str]], truth: list[list[str]]) -> dict:
-    """accuracy of words; entity_f1, entity_precision, entity_recall over all entities; and of each type."""
+    """Returns accuracy of words; entity_f1, entity_precision, entity_recall over all entities; and of each type."""
     from seqeval.metrics import accuracy_score, classification_report
 
     spans = are_spans({tag for tags in truth for tag in tags})
@@ -60,7 +60,7 @@ def scores(predictions: list[list[str]], truth: list[list[str]]) -> dict:
 
 
 def from_source(outputs: dict[str, np.ndarray], source: TagSource, task) -> tuple[list[list[str]], list[list[str]]]:
-    """What `scores` takes, from outputs of the network, window by window; words without a piece are left out."""
+    """Returns what `scores` takes, from outputs of the network, window by window; words without a piece are left out."""
     names, counts = np.array(task.label_names, object), source.arrays["label_weights"] > 0  # (N, L)
     predictions, truth, before = [], [], None
     rows = zip(outputs["label_ids"], source.arrays["labels"], counts, source.text_ids.tolist(), strict=True)

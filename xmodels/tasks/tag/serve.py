@@ -53,11 +53,11 @@ class Server(serve.Server):
         self.begins = tf.constant([prefix == PREFIXES[0] for prefix, _, _ in parts])  # (C,)
 
     def beginning(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What the network reads of `text`, string (B,), up to its length: (B, L)."""
+        """Returns what the network reads of `text`, string (B,), up to its length: (B, L)."""
         return self.tokenizer.features([text], self.max_sequence_length)
 
     def parted(self, text: tf.Tensor) -> tuple[tf.RaggedTensor, dict[str, tf.RaggedTensor]]:
-        """The tokens of `text`, string (B,), and its words as `words.words_of` has them.
+        """Returns the tokens of `text`, string (B,), and its words as `words.words_of` has them.
 
         Returns:
             ids, ragged int32 (B, None), and of each word start and end, its characters, and first, its first token, likewise.
@@ -84,7 +84,8 @@ class Server(serve.Server):
         }
 
     def logits(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Of each token of texts, ragged int32 (B, None), float32 (B, None, C): from the window that shows most around it."""
+        """Returns that of each token of texts, ragged int32 (B, None), float32 (B, None, C): from the window that shows most
+        around it."""
         capacity = tf.fill([ids.nrows(out_type=tf.int32)], max_text_tokens(1, self.max_sequence_length, self.frame))
         found = token_windows(ids, capacity, self.stride)
         features = self.tokenizer.framed([found["ids"]], self.max_sequence_length)
@@ -106,12 +107,13 @@ class Server(serve.Server):
         return {"logits": self.task.emissions(self.backbone, features)["logits"]}
 
     def tagged(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """As `_tagged`, traced once for all signatures."""
+        """Works as `_tagged`, traced once for all signatures."""
         return self._tagged(text)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def _tagged(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """(start, end, label, probability, real) of each word, (B, W): its characters, the id of its tag, False on padding."""
+        """Returns (start, end, label, probability, real) of each word, (B, W): its characters, the id of its tag, False on
+        padding."""
         with tf.device("CPU:0"):
             ids, found = self.parted(text)
             first = found["first"].to_tensor()
@@ -128,7 +130,7 @@ class Server(serve.Server):
         return start, end, label, tf.where(real, probability, 0.0), real
 
     def words(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The words of each text, and their tags."""
+        """Returns the words of each text, and their tags."""
         start, end, label, probability, real = self.tagged(text)
         with tf.device("CPU:0"):
             every = tf.repeat(text[:, None], tf.shape(start)[1], axis=1)  # (B, W)
@@ -138,7 +140,7 @@ class Server(serve.Server):
         return {"word": word, "tag": tag, "start": start, "end": end, "probability": probability}
 
     def entities(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The entities of each text."""
+        """Returns the entities of each text."""
         start, end, label, _, real = self.tagged(text)
         kind = tf.where(real, tf.gather(self.type_ids, label), NOWHERE)  # (B, W)
         before = tf.pad(kind, [[0, 0], [1, 0]], constant_values=NOWHERE)[:, :-1]
@@ -167,7 +169,7 @@ class Server(serve.Server):
         }  # fmt: skip
 
     def compare(self, served):
-        """As `serve.Server.compare`; words, tags and entities must not differ at all."""
+        """Works as `serve.Server.compare`; words, tags and entities must not differ at all."""
         difference = 0.0
         for text, expected in zip(CHECKED, self.predictor.predict(list(CHECKED)), strict=True):
             words, entities = (ask(served[name], [text]) for name in ("words", "serving_default"))
@@ -185,7 +187,7 @@ class Server(serve.Server):
         return max(difference, self.attention.compare(served, EXAMPLES[:1], read))
 
     def readme(self):
-        """With the model's own answers as examples."""
+        """Returns the README, with the model's own answers as examples."""
         found = {
             name: value.tolist() for name, value in ask(tf.function(self.entities, autograph=False), EXAMPLES).items()
         }
@@ -207,17 +209,17 @@ class Server(serve.Server):
 
 
 def ask(signature, texts) -> dict[str, np.ndarray]:
-    """What a signature answers to texts."""
+    """Returns what a signature answers to texts."""
     return {name: value.numpy() for name, value in signature(text=tf.constant(texts, tf.string, [len(texts)])).items()}
 
 
 def as_text(values: np.ndarray) -> list[str]:
-    """The strings of the first row."""
+    """Returns the strings of the first row."""
     return [value.decode() for value in values[0]]
 
 
 def rows_of(entities: Mapping[str, np.ndarray]) -> list[tuple]:
-    """(text, type, start, end) of each entity of the first row."""
+    """Returns (text, type, start, end) of each entity of the first row."""
     texts, types = as_text(entities["entity"]), as_text(entities["type"])
     return list(zip(texts, types, entities["start"][0].tolist(), entities["end"][0].tolist(), strict=True))
 

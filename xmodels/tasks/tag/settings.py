@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from data_pipelines.finetuning.tag_schemes import END, INSIDE, SPAN_TAG
-from data_pipelines.schema import Narrower, Positive, whole
+from data_pipelines.schema import Constraint, Positive, whole
 
 COMBINATIONS = ("concat", "mix", "mix_both")
 OUTSIDE = "O"
@@ -31,25 +31,25 @@ class Settings:
     doc_stride: Positive | None = None
     freeze_backbone: bool = False
     feature_layers: list[int] = dataclasses.field(default_factory=list)
-    combine_layers: Annotated[str, Narrower(lambda name: name in COMBINATIONS, "concat, mix or mix_both")] = "mix"
+    combine_layers: Annotated[str, Constraint(lambda name: name in COMBINATIONS, "concat, mix or mix_both")] = "mix"
     bilstm_dim: whole(0) = 0
 
 
 def are_spans(labels: Sequence[str]) -> bool:
-    """Whether tags mark the beginnings and insides of spans, as B-PER and I-PER do."""
+    """Returns whether tags mark the beginnings and insides of spans, as B-PER and I-PER do."""
     return all(label == OUTSIDE or label.partition("-")[0] in PREFIXES and "-" in label for label in labels)
 
 
 def in_other_scheme(labels: Sequence[str]) -> bool:
-    """Whether tags mark spans otherwise than BIO does, as those of a converted tagger may: in a scheme with ends, or of IOB1, which
-    has I-X without B-X."""
+    """Returns whether tags mark spans otherwise than BIO does, as those of a converted tagger may: in a scheme with ends, or of
+    IOB1, which has I-X without B-X."""
     if not all(SPAN_TAG.fullmatch(str(label)) for label in labels):
         return False
     return not are_spans(labels) or set(labels_in_bio(labels)) != set(labels)
 
 
 def labels_in_bio(labels: Sequence[str]) -> list[str]:
-    """The tags that `labels` become when texts are given tags of BIO; tags that mark no spans stay as they are."""
+    """Returns the tags that `labels` become when texts are given tags of BIO; tags that mark no spans stay as they are."""
     if not all(SPAN_TAG.fullmatch(str(label)) for label in labels):
         return list(labels)
     parts = [label.partition("-") for label in labels]
@@ -59,7 +59,8 @@ def labels_in_bio(labels: Sequence[str]) -> list[str]:
 
 
 def may_stand(labels: Sequence[str]) -> Mapping[str, list]:
-    """Which tags may begin a text, and which may follow which, as `LinearChain` takes them: of spans I-X only behind B-X or I-X."""
+    """Returns which tags may begin a text, and which may follow which, as `LinearChain` takes them: of spans I-X only behind
+    B-X or I-X."""
     parts = [str(label).partition("-") for label in labels]
     if not are_spans([str(label) for label in labels]):
         return {"may_start": [True] * len(parts), "may_follow": [[True] * len(parts)] * len(parts)}

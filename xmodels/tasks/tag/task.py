@@ -68,7 +68,7 @@ class Tag(Task):
         return found | ({"word_ids": Feature((None,))} if self._settings.crf else {})
 
     def emissions(self, backbone, batch, training=None):
-        """What `reading` has of the backbone, with `logits`, float32 (B, L, C)."""
+        """Returns what `reading` has of the backbone, with `logits`, float32 (B, L, C)."""
         outputs = self.states(backbone, batch, training)
         hidden = outputs["sequence_output"]  # (B, L, D)
         if self._settings.bilstm_dim:
@@ -79,7 +79,7 @@ class Tag(Task):
         return {**outputs, "logits": ops.cast(self.head(hidden), "float32")}
 
     def states(self, backbone, batch, training=None):
-        """What `reading` has of the backbone, with the states that the head reads as `sequence_output`, (B, L, D)."""
+        """Returns what `reading` has of the backbone, with the states that the head reads as `sequence_output`, (B, L, D)."""
         numbers = self._settings.feature_layers
         if not numbers:
             return self.reading.states(backbone, batch, training and not self._settings.freeze_backbone)
@@ -111,14 +111,14 @@ class Tag(Task):
         return {"tag": (total, ops.sum(weights))}, metrics
 
     def predict(self, outputs):
-        """The tag of each place of a window. With a chain, over the words that count there."""
+        """Returns the tag of each place of a window. With a chain, over the words that count there."""
         if not self._settings.crf:
             return likeliest(outputs["logits"])
         label_ids, probabilities = self.crf.decode(outputs["logits"], outputs["words"], outputs["opens"])
         return {"label_ids": label_ids, "probabilities": probabilities}
 
     def decode(self, logits, words):
-        """The tags of whole texts, and how likely each is.
+        """Returns the tags of whole texts, and how likely each is.
 
         Args:
             logits: float32 (B, W, C), of the words of each text.
@@ -134,7 +134,7 @@ class Tag(Task):
 
 
 def likeliest(logits):
-    """The tag of each place, and its probability by a softmax: (B, L, C) -> int32 and float32 (B, L)."""
+    """Returns the tag of each place, and its probability by a softmax: (B, L, C) -> int32 and float32 (B, L)."""
     probabilities = ops.softmax(logits, axis=-1)
     label_ids = ops.cast(ops.argmax(probabilities, axis=-1), "int32")
     return {"label_ids": label_ids, "probabilities": ops.max(probabilities, axis=-1)}

@@ -26,7 +26,7 @@ class Words:
 
     @classmethod
     def joined(cls, words: Sequence[str]) -> "Words":
-        """Words as a text, with blanks where the script has them."""
+        """Returns words as a text, with blanks where the script has them."""
         text, starts = join_words(words)
         return cls(text, [(start, start + len(word)) for start, word in zip(starts, words, strict=True)])
 
@@ -42,7 +42,7 @@ class Entity:
 
 
 def words_of(text: str, tokenizer: Tokenizer) -> Words:
-    """The words of a plain text, as the tokenizer parts them: BERT's at blanks, punctuation and ideographs.
+    """Returns the words of a plain text, as the tokenizer parts them: BERT's at blanks, punctuation and ideographs.
 
     A piece that is a blank, as SentencePiece has them, belongs to no word.
     """
@@ -62,13 +62,13 @@ def words_of(text: str, tokenizer: Tokenizer) -> Words:
 
 
 def text_offset(frame, padding=0):
-    """How many tokens stand before a single text, in rows with so much padding: special ones, and padding on the left."""
+    """Returns how many tokens stand before a single text, in rows with so much padding: special ones, and padding on the left."""
     special = next(place for place, part in enumerate(frame.of_texts(1)) if part.text is not None)
     return special + padding if frame.pads_left else special
 
 
 def pack_words(rows: Sequence[Row], tokenizer: Tokenizer, max_sequence_length: int, frame) -> dict[str, np.ndarray]:
-    """Framed texts.
+    """Returns framed texts.
 
     Args:
         rows: of each text, or of its windows.
@@ -90,13 +90,13 @@ def pack_words(rows: Sequence[Row], tokenizer: Tokenizer, max_sequence_length: i
 
 
 def encoded(texts: Sequence[Words], tokenizer: Tokenizer) -> list[Row]:
-    """The tokens of each text."""
+    """Returns the tokens of each text."""
     found: list[Pieces] = tokenizer.encode_batch([each.text for each in texts])
     return [(p.ids, *align(p, [first for first, _ in each.spans])) for p, each in zip(found, texts, strict=True)]
 
 
 def stride_of(doc_stride: int | None, max_sequence_length: int, frame) -> int:
-    """Tokens from the beginning of one window to that of the next. Raises a UsageError where windows would lie apart."""
+    """Returns tokens from the beginning of one window to that of the next. Raises a UsageError where windows would lie apart."""
     capacity = max_text_tokens(1, max_sequence_length, frame)
     if capacity < 1 or (doc_stride or 0) > capacity:
         raise UsageError(
@@ -107,8 +107,8 @@ def stride_of(doc_stride: int | None, max_sequence_length: int, frame) -> int:
 
 
 def windows_of(rows: Sequence[Row], doc_stride: int | None, max_sequence_length: int, frame) -> list[list[Row]]:
-    """The windows of each text, at least one. A word counts in one of them, in which most of the text stands around its first token
-    (Google's max-context)."""
+    """Returns the windows of each text, at least one. A word counts in one of them, in which most of the text stands around its
+    first token (Google's max-context)."""
     capacity, stride = max_text_tokens(1, max_sequence_length, frame), stride_of(doc_stride, max_sequence_length, frame)
     found = []
     for ids, words, opens in rows:
@@ -120,12 +120,13 @@ def windows_of(rows: Sequence[Row], doc_stride: int | None, max_sequence_length:
 
 
 def as_spans(tags: Sequence[str], spans: bool) -> list[str]:
-    """BIO tags; of tags that are none, such as parts of speech, each word is a span of its own."""
+    """Returns BIO tags; of tags that are none, such as parts of speech, each word is a span of its own."""
     return list(tags) if spans else [f"B-{tag}" for tag in tags]
 
 
 def entities(words: Words, tags: Sequence[str]) -> list[Entity]:
-    """The stretches that BIO tags name. One that begins with I-, as its type changes, is one nevertheless (as in conlleval)."""
+    """Returns the stretches that BIO tags name. One that begins with I-, as its type changes, is one nevertheless (as in
+    conlleval)."""
     found: list[list] = []
     previous = OUTSIDE
     for (first, end), tag in zip(words.spans, tags, strict=True):

@@ -47,7 +47,7 @@ class Seq2SeqGenerator(Generator):
         self.opening = loaded.writing.opening_ids(vocabulary)
 
     def source_ids(self, text: str) -> list[int]:
-        """What the network reads of a text, with the tokens around it; nothing of a text without pieces."""
+        """Returns what the network reads of a text, with the tokens around it; nothing of a text without pieces."""
         ids = self.tokenizer.encode(text).ids
         if not ids:
             return []
@@ -68,7 +68,7 @@ class Seq2SeqGenerator(Generator):
         self, texts: Sequence[str], decoding: Decoding = GREEDY, max_new_tokens: int | None = None, seed: int = 0,
         batch_size: int = 32, progress: Callable[[int], None] = lambda num_texts: None,
     ) -> list[str]:  # fmt: skip
-        """The translation of each text, in their order; of a text without pieces, such as a blank one, nothing.
+        """Returns the translation of each text, in their order; of a text without pieces, such as a blank one, nothing.
 
         Texts of like length share a batch. Which ones do changes no translation, unless it is drawn.
 
@@ -88,11 +88,12 @@ class Seq2SeqGenerator(Generator):
         return found
 
     def limit(self, length: int, max_new_tokens: int | None) -> int:
-        """Most tokens of the translation of a source of so many tokens."""
+        """Returns most tokens of the translation of a source of so many tokens."""
         return min(max_new_tokens or length + EXTRA_TOKENS, self.most(length))
 
     def most(self, length):
-        """Tokens of a target for which the network has positions, behind a source of so many; whole numbers or a tensor."""
+        """Returns tokens of a target for which the network has positions, behind a source of so many; whole numbers or a
+        tensor."""
         return self.positions - (length if self.writing.one_row else 1)
 
     def _translate(self, sources: list[list[int]], decoding: Decoding, max_new_tokens, seed) -> list[list[int]]:
@@ -110,7 +111,7 @@ class Seq2SeqGenerator(Generator):
         return [row[:end].tolist() for row, end in zip(targets, ends, strict=True)]
 
     def _function(self, decoding: Decoding, width: int, max_length: int):
-        """The compiled function of some settings and shapes, for any number of rows."""
+        """Returns the compiled function of some settings and shapes, for any number of rows."""
         import tensorflow as tf
 
         rows = tf.TensorSpec([None], tf.int32)
@@ -122,7 +123,7 @@ class Seq2SeqGenerator(Generator):
         return self.compiled((decoding, width, max_length), make, signature)
 
     def targets(self, token_ids, lengths, limits, seed, decoding: Decoding, max_length):
-        """`write_targets` of sources int (B, S), of which the first `lengths` (B,) tokens count."""
+        """Returns `write_targets` of sources int (B, S), of which the first `lengths` (B,) tokens count."""
         token_ids, lengths, limits = (ops.cast(each, "int32") for each in (token_ids, lengths, limits))
         decoding = dataclasses.replace(
             decoding.forbidding(self.forbidden), ranked=self.writing.ranked, forces_end=self.writing.forces_end,
@@ -163,7 +164,7 @@ def translations(
     batch_size: int,
     max_new_tokens: int | None = None,
 ) -> list[str]:
-    """The translation of each text, with a bar of progress where there are many; says where sources were cut."""
+    """Returns the translation of each text, with a bar of progress where there are many; says where sources were cut."""
     with tqdm(total=len(texts), desc="texts", unit="text", disable=len(texts) < 200) as progress:
         found = generator.generate(texts, decoding, max_new_tokens, 0, batch_size, progress.update)
     if lost := generator.shortened():
@@ -172,5 +173,5 @@ def translations(
 
 
 def one_line(text: str) -> str:
-    """A translation without line breaks, which would be taken for its end."""
+    """Returns a translation without line breaks, which would be taken for its end."""
     return " ".join(text.split("\n")).replace("\r", " ")

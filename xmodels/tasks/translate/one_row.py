@@ -59,7 +59,7 @@ class OneRow(TwoSides):
                 )
 
     def arrays(self, sources, targets):
-        """What `frame_source_and_target` reads, and where rows are real."""
+        """Returns what `frame_source_and_target` reads, and where rows are real."""
         pairs = [(source[1:-1], target[:-1]) for source, target in zip(sources, targets, strict=True)]  # the ids alone
         lengths = np.array([[len(source), len(target)] for source, target in pairs], np.int32)  # (N, 2)
         # `[CLS] source [SEP] target [SEP]`

@@ -56,7 +56,7 @@ def read_pairs(test_file: str, target_file: str | None, text_column: str | None,
 
 
 def _has_header(path: str) -> bool:
-    """Whether the first line of a file *.tsv names both columns, as `finetune` finds them."""
+    """Returns whether the first line of a file *.tsv names both columns, as `finetune` finds them."""
     if not os.path.isfile(path):  # a pattern of parallel text
         return False
     with open_text(path) as file:
@@ -73,7 +73,7 @@ def _parallel(test_file: str, target_file: str | None, text_column: str | None, 
 
 
 def _table(test_file: str, target_file: None, text_column: str | None, target_column: str | None):
-    """The same of a table of JSON lines or of comma-separated columns."""
+    """Returns the same of a table of JSON lines or of comma-separated columns."""
     bad_rows: list[BadRow] = []
     rows = read_translations(test_file, Columns(text_column, target_column), bad_rows=bad_rows)
     pairs = [(source.strip(), reference.strip()) for source, reference, _ in rows]
@@ -82,7 +82,7 @@ def _table(test_file: str, target_file: None, text_column: str | None, target_co
 
 
 def texts_of(path: str, text_column: str | None = None) -> list[str]:
-    """The lines of a text file, also compressed, or the texts of a table: a file *.tsv, *.csv or *.jsonl.
+    """Returns the lines of a text file, also compressed, or the texts of a table: a file *.tsv, *.csv or *.jsonl.
 
     Raises:
         DataError: there is no such file, it has no text, or text of another encoding.
@@ -99,7 +99,7 @@ def texts_of(path: str, text_column: str | None = None) -> list[str]:
 
 
 def lines_of(path: str) -> list[str]:
-    """The lines of a text file, also compressed. Raises a DataError where there is none, or one is not of its encoding."""
+    """Returns the lines of a text file, also compressed. Raises a DataError where there is none, or one is not of its encoding."""
     if not os.path.isfile(path):
         raise DataError(f"--input_file={path}: no such file.")
     try:
@@ -200,7 +200,7 @@ class Reader(base.Reader):
         return self.layout.task(config)
 
     def _source(self, path: str, tokenizer) -> ArraySource:
-        """The examples of a table, framed and padded."""
+        """Returns the examples of a table, framed and padded."""
         pairs, vocabulary, longest = self.pairs(path), tokenizer.vocabulary, self.options.max_seq_length
         sides = [self.options.prefix + source for source, _ in pairs], [target for _, target in pairs]
         limits = longest, self.options.max_target_length or longest

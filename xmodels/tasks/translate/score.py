@@ -11,7 +11,7 @@ from xmodels.tasks.base.source import Source
 from xmodels.tasks.translate.answer import load, translations
 from xmodels.tasks.translate.read import read_pairs, write_lines
 
-DECISIVE = "seq2seq_accuracy"  # chooses the epoch of a fine-tuning: writing all texts each time would take longer than training
+SELECTION_METRIC = "seq2seq_accuracy"  # writing all texts to choose an epoch would take longer than training
 REPORTED = ("negative_log_likelihood", "exact_match")
 CHINESE = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 WORDS = re.compile(rf"[a-z0-9]+|{CHINESE.pattern}")
@@ -58,7 +58,7 @@ def evaluate(
 
 
 def rouge_scorer():
-    """The module of the library. Raises a UsageError where it is not installed."""
+    """Returns the module of the library. Raises a UsageError where it is not installed."""
     try:
         from rouge_score import rouge_scorer as library
     except ImportError:
@@ -67,7 +67,7 @@ def rouge_scorer():
 
 
 def rouge_scores(library, predictions: list[str], references: list[str]) -> dict[str, float]:
-    """The mean F of each of ROUGE (Lin, 2004), in percent, without stemming; a Chinese character is a word."""
+    """Returns the mean F of each of ROUGE (Lin, 2004), in percent, without stemming; a Chinese character is a word."""
     scorer = library.RougeScorer(ROUGE, tokenizer=Words())
     rows = [scorer.score(reference, text) for reference, text in zip(references, predictions, strict=True)]
     return {name: 100.0 * sum(row[name].fmeasure for row in rows) / len(rows) for name in ROUGE}
@@ -81,7 +81,7 @@ class Words:
 
 
 def scores(translations: list[str], *references: list[str], tokenize: str = "auto", lowercase: bool = False) -> dict:
-    """BLEU and chrF of a whole test set, as sacreBLEU counts them, and the share that equals the first reference.
+    """Returns BLEU and chrF of a whole test set, as sacreBLEU counts them, and the share that equals the first reference.
 
     Args:
         references: one or several lists, each with a reference of every translation.

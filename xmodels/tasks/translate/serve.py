@@ -71,11 +71,11 @@ class Server(serve.Server):
         return {"translation": spelled(ragged, self.spelling), "num_tokens": found}
 
     def greedy(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The translation of each text, string (B,), by the likeliest token each time."""
+        """Returns the translation of each text, string (B,), by the likeliest token each time."""
         return self.translated(text, self._greedy)
 
     def beam(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The best translation that a beam search finds."""
+        """Returns the best translation that a beam search finds."""
         return self.translated(text, self._beam)
 
     def signatures(self):

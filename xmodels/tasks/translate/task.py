@@ -37,8 +37,9 @@ class Translate(Seq2Seq, Task):
         return losses | costs, metrics | steps
 
     def measured(self, batch, logits):
-        """Those of `Seq2Seq`, and `exact_match`: how many targets are named without a fault. These are the ones that the network
-        writes whole when it takes the likeliest token each time, so it is the accuracy of a classifier whose labels are texts."""
+        """Returns those of `Seq2Seq`, and `exact_match`: how many targets are named without a fault. These are the ones that
+        the network writes whole when it takes the likeliest token each time, so it is the accuracy of a classifier whose labels
+        are texts."""
         losses, metrics = super().measured(batch, logits)
         whole = whole_row_accuracy(batch["labels"], logits, batch["label_weights"], batch["example_weights"])
         return losses, metrics | {"exact_match": whole}

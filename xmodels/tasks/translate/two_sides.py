@@ -43,7 +43,7 @@ class TwoSides:
             )
 
     def arrays(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
-        """What is learnt from, of framed ids."""
+        """Returns what is learnt from, of framed ids."""
         longest = self.options.max_seq_length
         token_ids, padding_mask = padded(sources, self.vocabulary.padding_id, longest)
         labels, used = padded(targets, self.vocabulary.padding_id, self.options.max_target_length or longest)
@@ -59,7 +59,7 @@ class TwoSides:
         return {"as_pretrained": {name: getattr(self.own, name) for name in GO_ON if hasattr(self.own, name)}}
 
     def task(self, config):
-        """The objective with the weights of its own."""
+        """Returns the objective with the weights of its own."""
         usual = self.writing.objective(config)
         numbers = {name: getattr(usual, name) for name in ("label_smoothing", "smoothing_over")}
         return Translate(config, [], prefix=self.options.prefix, **numbers | self.identity["as_pretrained"])
@@ -69,8 +69,8 @@ class TwoSides:
 
 
 def padded(rows: Sequence[Sequence[int]], pad_id: int, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of ids, of `most` at most, as int32 (N, L), with L the longest of them rounded up to a multiple of 8, and where they are
-    real."""
+    """Returns rows of ids, of `most` at most, as int32 (N, L), with L the longest of them rounded up to a multiple of 8, and
+    where they are real."""
     lengths = np.array([len(row) for row in rows])
     real = np.arange(min(-(-int(lengths.max()) // 8) * 8, most)) < lengths[:, None]
     ids = np.full(real.shape, pad_id, np.int32)

@@ -13,7 +13,7 @@ STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
 def choose(name: str, num_virtual_devices: int = 0, tpu_flags: Tpu | None = None) -> tf.distribute.Strategy:
-    """The strategy of that name. Call it before anything else uses TensorFlow.
+    """Returns the strategy of that name. Call it before anything else uses TensorFlow.
 
     Args:
         name: "one_device" for the first GPU or the CPU; "mirrored" for all GPUs, or for virtual CPUs; "multi_worker"
@@ -61,7 +61,7 @@ def _best(num_virtual_devices: int, tpu_flags: Tpu) -> str:
 
 
 def _multi_worker() -> tf.distribute.Strategy:
-    """All devices of all machines that TF_CONFIG names; waits until they are there."""
+    """Returns all devices of all machines that TF_CONFIG names; waits until they are there."""
     cluster = tf_config.read(os.environ.get("TF_CONFIG"))
     rendezvous.wait_for_workers(cluster)
     if cluster.index:
@@ -82,7 +82,7 @@ def _multi_worker() -> tf.distribute.Strategy:
 
 
 def num_gpus() -> int:
-    """The GPUs that TensorFlow sees; asking takes none of their memory."""
+    """Returns the GPUs that TensorFlow sees; asking takes none of their memory."""
     return len(tf.config.list_physical_devices("GPU"))
 
 
@@ -104,7 +104,7 @@ def check_gpus() -> None:
 
 
 def compiles(jit_compile: str | bool, strategy: tf.distribute.Strategy) -> bool:
-    """Whether forward and backward are compiled with XLA by us.
+    """Returns whether forward and backward are compiled with XLA by us.
 
     Args:
         jit_compile: true or false, or "auto" for: on GPUs. On CPUs it measured slower. What runs on a TPU is compiled

@@ -84,7 +84,7 @@ def _listen(address: str) -> socket.socket:
 
 
 def _welcome(connection: socket.socket, cluster: Cluster, here: dict[int, socket.socket]) -> dict[int, socket.socket]:
-    """The worker behind a connection; nothing of a stranger, or of a worker that has gone again."""
+    """Returns the worker behind a connection; nothing of a stranger, or of a worker that has gone again."""
     connection.settimeout(5)
     try:
         value = _line(connection)

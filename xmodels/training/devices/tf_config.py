@@ -25,7 +25,7 @@ class Cluster:
 
 
 def read(text: str | None) -> Cluster:
-    """The cluster that a value of TF_CONFIG describes.
+    """Returns the cluster that a value of TF_CONFIG describes.
 
     Raises:
         UsageError: it is missing, is not such JSON, or names a task that is not in its cluster.
@@ -51,7 +51,7 @@ def read(text: str | None) -> Cluster:
 
 
 def _parts(value) -> tuple[dict[str, list], dict]:
-    """The jobs and the task of a TF_CONFIG, with their types checked."""
+    """Returns the jobs and the task of a TF_CONFIG, with their types checked."""
     jobs, task = (value.get(name) if isinstance(value, dict) else None for name in ("cluster", "task"))
     if not isinstance(jobs, dict) or not all(isinstance(hosts, list) for hosts in jobs.values()):
         raise UsageError(f'TF_CONFIG: "cluster" must map job names to lists of addresses. Expected: {EXAMPLE}')

@@ -51,7 +51,7 @@ def check(flags: Tpu) -> None:
 
 
 def connect(flags: Tpu) -> tf.distribute.Strategy:
-    """The strategy for all cores of a TPU.
+    """Returns the strategy for all cores of a TPU.
 
     Raises:
         DeviceError: lists all that is missing.
@@ -74,7 +74,8 @@ def connect(flags: Tpu) -> tf.distribute.Strategy:
 
 
 def has_runtime() -> bool:
-    """Whether this TensorFlow can drive a TPU: only the package tensorflow-tpu can; libtpu alone serves other libraries."""
+    """Returns whether this TensorFlow can drive a TPU: only the package tensorflow-tpu can; libtpu alone serves other
+    libraries."""
     if os.environ.get("TPU_LIBRARY_PATH"):
         return True
     try:
@@ -93,7 +94,7 @@ def _runtime_problems() -> list[str]:
 
 
 def _path_problems(flags: Tpu) -> list[str]:
-    """A TPU that is not of this machine reads through its own hosts, which do not see our disks."""
+    """Returns a TPU that is not of this machine reads through its own hosts, which do not see our disks."""
     if flags.is_local:
         return []
     local = [f"--{name}={path}" for name, path in flags.paths.items() if path and not _is_shared(path)]
@@ -106,7 +107,7 @@ def _path_problems(flags: Tpu) -> list[str]:
 
 
 def _is_shared(path: str) -> bool:
-    """Whether a path lies on a file system that other machines may mount too."""
+    """Returns whether a path lies on a file system that other machines may mount too."""
     path = os.path.realpath(path)
     mounts = [m for m in psutil.disk_partitions(all=True) if os.path.commonpath([path, m.mountpoint]) == m.mountpoint]
     kind = max(mounts, key=lambda mount: len(mount.mountpoint)).fstype if mounts else ""

@@ -52,14 +52,14 @@ class Workers:
         return self.index == 0
 
     def folder(self, run_folder: str) -> str:
-        """The run folder for the chief; for others a folder of their own, which is removed when they end."""
+        """Returns the run folder for the chief; for others a folder of their own, which is removed when they end."""
         if self.is_chief:
             return run_folder
         self._scratch = tempfile.TemporaryDirectory(prefix="xmodels-worker-")
         return self._scratch.name
 
     def gather(self, *values: int) -> np.ndarray:
-        """The whole numbers of every worker: int64 (count, n). All must call it, as often and with as many."""
+        """Returns the whole numbers of every worker: int64 (count, n). All must call it, as often and with as many."""
         mine = np.array([values], np.int64)
         if self.count == 1:
             return mine
@@ -77,7 +77,7 @@ class Workers:
             variable.assign(self._sum(wide, lambda replica: replica == 0).astype(value.dtype))
 
     def from_chief(self, work):
-        """What `work()` gives on the chief, on every worker; it must be such as JSON can hold.
+        """Returns what `work()` gives on the chief, on every worker; it must be such as JSON can hold.
 
         Raises:
             ReportedError: of the chief, which ends all workers with the same message and exit code.
@@ -101,7 +101,7 @@ class Workers:
         return heard["value"]
 
     def _sum(self, array: np.ndarray, counts) -> np.ndarray:
-        """The sum over all replicas for which `counts(replica)` holds."""
+        """Returns the sum over all replicas for which `counts(replica)` holds."""
 
         def value(context):
             return tf.constant(array if counts(context.replica_id_in_sync_group) else np.zeros_like(array))
@@ -133,7 +133,7 @@ def _is_about_workers(error: tf.errors.OpError) -> bool:
 
 
 def _cause(error: tf.errors.OpError) -> str:
-    """Who is gone, as far as TensorFlow's long message tells."""
+    """Returns who is gone, as far as TensorFlow's long message tells."""
     if named := re.search(r"unhealthy.*?/job:(\w+)/replica:\d+/task:(\d+)", error.message, re.DOTALL):
         return f"{named[1]} {named[2]} has ended or cannot be reached"
     if "to coordination service" in error.message:

@@ -151,9 +151,9 @@ class GroupedOptimizer:
             found |= {f"{name}/gradient_norm": norm} if math.isfinite(norm) else {}
         return found
 
-    def awake(self, gradients, variables) -> list:
+    def zero_frozen(self, gradients, variables) -> list:
         """Returns the gradients, zero for variables that are not trained yet."""
-        return self._by_part(lambda part, own, their: part.optimizer.awake(own, their), gradients, variables)
+        return self._by_part(lambda part, own, their: part.optimizer.zero_frozen(own, their), gradients, variables)
 
     def clip(self, gradients, variables, squares, clip_norm: float) -> list:
         """Returns the gradients, those of each part scaled down to its own norm.

@@ -45,7 +45,7 @@ class Group:
         )
 
     def holds(self, name: str) -> bool:
-        """Whether a weight of this name belongs to the group, unless an earlier group holds it."""
+        """Returns whether a weight of this name belongs to the group, unless an earlier group holds it."""
         return self.match(name) if callable(self.match) else re.search(self.match, name) is not None
 
     def first_step(self, num_steps: int) -> int | None:

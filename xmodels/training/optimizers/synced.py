@@ -46,13 +46,13 @@ class Synced(OptimizerMixin):
     - A variable that starts to be trained later counts its own steps, so that its bias correction starts then.
     """
 
-    _slept = 0  # inside `update_step`, the steps before the current variable began to be trained
+    _start_step = 0  # inside `update_step`, the steps before the current variable began to be trained
 
     def set_rates(self, pairs) -> None:
         """Sets the rates of variables, pairs of (variable, Rate); others are trained at the full rate from step 0."""
         self._rates = {self._var_key(variable): rate for variable, rate in pairs}
 
-    def awake(self, gradients, variables):
+    def zero_frozen(self, gradients, variables):
         """Returns the gradients, zero for variables that are not trained yet, so that they do not count in a norm."""
         rates = [self._rate_of(variable) for variable in variables]
         return [
@@ -88,7 +88,7 @@ class Synced(OptimizerMixin):
     @property
     def iterations(self):
         """The number of updates done; inside `update_step`, those of the current variable."""
-        return super().iterations - self._slept if self._slept else super().iterations
+        return super().iterations - self._start_step if self._start_step else super().iterations
 
     def _rate_of(self, variable) -> Rate:
         return getattr(self, "_rates", {}).get(self._var_key(variable), Rate())
@@ -137,8 +137,8 @@ class Synced(OptimizerMixin):
         if self.weight_decay and self._use_weight_decay(variable):
             decay = ops.cast(learning_rate, variable.dtype) * ops.cast(self.weight_decay, variable.dtype)
             self.assign_sub(variable, variable * decay)
-        self._slept = slept
+        self._start_step = slept
         try:
             super().update_step(gradient, variable, learning_rate)
         finally:
-            self._slept = 0
+            self._start_step = 0

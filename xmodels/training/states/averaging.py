@@ -43,7 +43,7 @@ class MovingAverage:
             average.assign(average + (1.0 - keep) * (weight.value - average))
         self.updates.assign_add(1)
 
-    def settle(self) -> None:
+    def apply_average(self) -> None:
         """Gives the weights their averages, if there are any yet."""
         if int(self.updates.numpy()):
             for name, weight in self.weights.items():
@@ -51,9 +51,9 @@ class MovingAverage:
 
     @contextlib.contextmanager
     def in_place(self):
-        """Inside, the weights hold their averages; behind it they are, bit for bit, what they were before."""
+        """Gives the weights their averages inside; behind it they are, bit for bit, what they were before."""
         kept = {name: weight.numpy() for name, weight in self.weights.items()}
-        self.settle()
+        self.apply_average()
         try:
             yield
         finally:
@@ -62,7 +62,7 @@ class MovingAverage:
 
 
 def mean_of_files(paths: Sequence[str]) -> dict[str, np.ndarray]:
-    """The mean of each tensor over the safetensors files that hold it (Vaswani et al., 2017, section 6.1).
+    """Returns the mean of each tensor over the safetensors files that hold it (Vaswani et al., 2017, section 6.1).
 
     Added up in float64, one tensor at a time; what is no floating point is that of the last file. The tensors are those of the last
     file: a head that was added since is in the later ones only.

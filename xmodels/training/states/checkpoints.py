@@ -16,7 +16,7 @@ import numpy as np
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.files import check_own, file_sha256, own_folder, remove_own, temporary_name, write_json
-from data_pipelines.schema import Count, Place, Positive, Sha256, convert
+from data_pipelines.schema import Count, Location, Positive, Sha256, convert
 from xmodels.models.folder import assign, read_json, read_weights, values_of, write_weights
 from xmodels.training.step.streams import ONLY
 from xmodels.training.watching.progress import print_status
@@ -50,14 +50,14 @@ class Position:
     grouped: str | None = None
 
     def reading(self, host: int = 0) -> dict:
-        """Where reading of a host goes on; for `Batches.training`."""
+        """Returns where reading of a host goes on; for `Batches.training`."""
         return {
             "consumed": (self.consumed - self.first_consumed) // self.hosts, "first_epoch": self.first_epoch,
             "cursor": self.cursors and tuple(self.cursors[host]),
         }  # fmt: skip
 
     def without(self, lost, num_examples: int) -> "Position":
-        """The position from which reading goes on when other shards are missing than before: at the next epoch.
+        """Returns the position from which reading goes on when other shards are missing than before: at the next epoch.
 
         Args:
             lost: the names of the shards that are left out now.
@@ -72,7 +72,7 @@ class Position:
         )
 
     def read_by(self, hosts: int, num_examples: int) -> "Position":
-        """The position from which so many machines go on; at the next epoch, if another number of them read before."""
+        """Returns the position from which so many machines go on; at the next epoch, if another number of them read before."""
         if hosts != self.hosts and self.consumed:
             return dataclasses.replace(self.without(self.lost, num_examples), hosts=hosts)
         return dataclasses.replace(self, hosts=hosts)
@@ -107,11 +107,11 @@ class State:
         return self.positions.get(stream, Position())
 
     def moved(self, stream: str, position: Position) -> "State":
-        """The state with another position of a stream."""
+        """Returns the state with another position of a stream."""
         return dataclasses.replace(self, positions={**self.positions, stream: position})
 
     def to_json(self) -> dict:
-        """What state.json holds; the position of an only stream stands beside the rest."""
+        """Returns what state.json holds; the position of an only stream stands beside the rest."""
         own = {"step": self.step, "seed": self.seed, "best": self.best, "best_step": self.best_step}
         own |= {"run_id": self.run_id} if self.run_id else {}
         positions = {name: dataclasses.asdict(position) for name, position in self.positions.items()}
@@ -123,12 +123,12 @@ class State:
 
     @classmethod
     def from_json(cls, values: Mapping, source: str = STATE) -> "State":
-        """The inverse of `to_json`.
+        """Returns the inverse of `to_json`.
 
         Raises:
             CheckpointError: a key is unknown, or a value of another type; names both.
         """
-        values, place = dict(values), Place(source, error=CheckpointError, advice=ADVICE)
+        values, place = dict(values), Location(source, error=CheckpointError, advice=ADVICE)
         if cursor := values.pop("cursor", None):  # of versions that knew one host only
             values["cursors"] = [cursor]
         streams = values.pop("streams", None)
@@ -139,7 +139,7 @@ class State:
 
 
 def optimizer_variables(learner) -> dict:
-    """What a state holds beside weights, by name."""
+    """Returns what a state holds beside weights, by name."""
     return learner.optimizer.named_variables | learner.further_variables
 
 
@@ -181,7 +181,7 @@ def save(folder: str, learner, state: State, keep: int = 2) -> str:
 
 
 def _sha256(values: Mapping) -> str:
-    """The checksum of what state.json says beside checksums."""
+    """Returns the checksum of what state.json says beside checksums."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
@@ -195,30 +195,30 @@ def _to_disk(path: str) -> None:
 
 
 def variables(learner) -> list:
-    """All variables that a state holds, in an order that every worker shares."""
+    """Returns all variables that a state holds, in an order that every worker shares."""
     parts = learner.backbone.variables, learner.objective.variables, learner.optimizer.variables
     return [*(v for part in parts for v in part), *learner.further_variables.values()]
 
 
 def path_of(folder: str, step: int) -> str:
-    """The state of a step below `folder`."""
+    """Returns the state of a step below `folder`."""
     return os.path.join(folder, f"step_{step:08d}")
 
 
 def complete(folder: str) -> list[str]:
-    """The whole states below `folder`, oldest first."""
+    """Returns the whole states below `folder`, oldest first."""
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     paths = [os.path.join(folder, name) for name in names if re.fullmatch(r"step_\d{8}", name)]
     return [path for path in paths if os.path.isfile(os.path.join(path, STATE))]
 
 
 def step_of(path: str) -> int:
-    """The step of a state, by the name of its folder."""
+    """Returns the step of a state, by the name of its folder."""
     return int(os.path.basename(path).removeprefix("step_"))
 
 
 def newest(folder: str, run_id: str | None = None) -> str | None:
-    """The newest state below `folder` whose files are as they were written; says which damaged ones it passes over.
+    """Returns the newest state below `folder` whose files are as they were written; says which damaged ones it passes over.
 
     Args:
         run_id: of the run that goes on.
@@ -244,11 +244,11 @@ def newest(folder: str, run_id: str | None = None) -> str | None:
 
 
 def damaged_file(path: str) -> str | None:
-    """The first file of a state that is missing or not as it was written."""
+    """Returns the first file of a state that is missing or not as it was written."""
     source = os.path.join(path, STATE)
     try:
         stored = read_json(source)
-        sums = convert(stored.pop("sha256", None), dict[str, Sha256], Place(source, "sha256", CheckpointError))
+        sums = convert(stored.pop("sha256", None), dict[str, Sha256], Location(source, "sha256", CheckpointError))
         whole = State.from_json(stored, source).step == step_of(path) and {WEIGHTS, OPTIMIZER} <= set(sums) <= {
             WEIGHTS,
             OPTIMIZER,
@@ -301,12 +301,12 @@ def restore(path: str, learner) -> State:
 
 
 def _without_memory(named: dict[str, Any]) -> dict[str, Any]:
-    """What does not belong to a memory that is carried from batch to batch."""
+    """Returns what does not belong to a memory that is carried from batch to batch."""
     return {name: each for name, each in named.items() if CARRIED not in name}
 
 
 def stored_state(path: str) -> State:
-    """What state.json says."""
+    """Returns what state.json says."""
     stored = read_json(os.path.join(path, STATE))
     stored.pop("sha256", None)
     return State.from_json(stored, os.path.join(path, STATE))

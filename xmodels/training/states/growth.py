@@ -46,7 +46,7 @@ def restore_grown(path: str, learner) -> tuple[State, list[str]]:
 
 
 def _restore_optimizer(path: str, learner) -> None:
-    """Of each kind of variable those of the new weights stand behind all others, as their heads do."""
+    """Restores the optimizer: of each kind of variable those of the new weights stand behind all others, as their heads do."""
     stored = read_weights(os.path.join(path, OPTIMIZER))
     before, now = _by_kind(stored), _by_kind(optimizer_variables(learner))
     if set(before) - set(now) - {OF_STREAMS}:
@@ -65,7 +65,7 @@ def _restore_optimizer(path: str, learner) -> None:
 
 
 def _by_kind(variables) -> dict[str, list]:
-    """Numbered variables by what follows the number, such as `momentum`, in order; others by their whole name."""
+    """Returns numbered variables by what follows the number, such as `momentum`, in order; others by their whole name."""
     found: dict[str, list] = {}
     for name in sorted(variables):
         number, _, kind = name.partition(".")

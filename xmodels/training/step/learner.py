@@ -141,12 +141,12 @@ class Learner:
         """Returns a context in which the weights are those to evaluate and to save: their moving average, if there is one."""
         return self.average.in_place() if self.average else contextlib.nullcontext()
 
-    def settle(self) -> str:
+    def apply_average(self) -> str:
         """Replaces the weights with their moving average, if there is one, at the end of a run. Returns a description."""
         if not self.average:
             return ""
         decay = self.average.decay
-        self.average.settle()
+        self.average.apply_average()
         self.average = None
         return f"moving average, decay {decay:g}"
 
@@ -224,7 +224,7 @@ class Learner:
 
     @tf.autograph.experimental.do_not_convert  # nothing below needs AutoGraph, which would take seconds
     def _step(self, stream: StreamPass, batch):
-        """One step of all replicas. Returns (sum, weight) for each of the names of the stream, and for `skipped`.
+        """Returns one step of all replicas. Returns (sum, weight) for each of the names of the stream, and for `skipped`.
 
         The update is a second `strategy.run`, since Mirrored strategies cannot synchronise replicas inside a condition.
         """
@@ -262,7 +262,7 @@ class Learner:
         return tf.reduce_all(tf.math.is_finite(sums[: len(stream.loss_names)]))
 
     def _replica_gradients(self, stream: StreamPass, batch):
-        """One replica's part of a step.
+        """Returns one replica's part of a step.
 
         Returns:
             The gradients summed over all replicas, clipped; the (sum, weight) pairs summed over all replicas; the norm of each
@@ -285,7 +285,7 @@ class Learner:
         sums = self.loss_weights.apply(stream.loss_names, iterations, sums)
         if self.loss_scale:
             gradients = [of_values(g, lambda x: x / scale) for g in gradients]
-        gradients = self.optimizer.awake(gradients, stream.variables)
+        gradients = self.optimizer.zero_frozen(gradients, stream.variables)
         squares = 2.0 * tf.stack([tf.nn.l2_loss(values_of(gradient)) for gradient in gradients])
         norm = tf.sqrt(tf.reduce_sum(squares))
         gradients = self.optimizer.clip(gradients, stream.variables, squares, self.clip_norm)

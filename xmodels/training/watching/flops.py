@@ -26,7 +26,8 @@ def passes(backbone) -> int:
 
 
 def of_learner(learner, batch) -> float:
-    """As `flops_per_token`. Where it can it counts in the graph that evaluates, which is then traced already for such batches."""
+    """Works as `flops_per_token`. Where it can it counts in the graph that evaluates, which is then traced already for such
+    batches."""
     first, *others = learner.passes.values()
     if others or first.carried:
         return flops_per_token(learner.backbone, learner.first_objective, batch)
@@ -43,7 +44,7 @@ def forward_flops(backbone, objective, batch) -> float:
 
 
 def trace(function, batch) -> tf.Graph:
-    """The graph of a function of a batch."""
+    """Returns the graph of a function of a batch."""
     specs = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in batch.items()}
     return tf.function(function, autograph=False).get_concrete_function(specs).graph
 
@@ -98,7 +99,7 @@ def _multiplications(node, shapes) -> float:
 
 
 def _einsum_size(equation: str, inputs) -> int:
-    """How many products an einsum without repeated labels sums: the size of all its labels together."""
+    """Returns how many products an einsum without repeated labels sums: the size of all its labels together."""
     sizes: dict[str, int] = {}
     for labels, shape in zip(equation.split("->")[0].split(","), inputs, strict=True):
         labels = labels.strip()
@@ -110,7 +111,7 @@ def _einsum_size(equation: str, inputs) -> int:
 
 
 def _shapes(nodes, function=None) -> dict[str, list[list[int]]]:
-    """The output shapes of all nodes, and of the arguments of a function; an unknown dimension counts as 1."""
+    """Returns the output shapes of all nodes, and of the arguments of a function; an unknown dimension counts as 1."""
     shapes = {node.name: _known(node.attr["_output_shapes"]) for node in nodes}
     if function is not None:
         for index, argument in enumerate(function.signature.input_arg):
@@ -127,14 +128,15 @@ def _source(name: str) -> str:
 
 
 def _shape_of(name: str, shapes) -> list[int]:
-    """The shape behind `node`, `node:1` (in a graph) or `node:output:1` (in a function)."""
+    """Returns the shape behind `node`, `node:1` (in a graph) or `node:output:1` (in a function)."""
     found = shapes[_source(name)]
     index = re.search(r":(\d+)$", name)
     return found[min(int(index[1]) if index else 0, len(found) - 1)]
 
 
 def _constant(name: str, nodes):
-    """The constant that a node passes on; None where it is none. Keras' recurrent layers take the largest of one length."""
+    """Returns the constant that a node passes on; None where it is none. Keras' recurrent layers take the largest of one
+    length."""
     node = nodes.get(_source(name))
     while node is not None and node.op in ("Max", "Identity", "Cast"):
         node = nodes.get(_source(node.input[0]))
@@ -142,6 +144,6 @@ def _constant(name: str, nodes):
 
 
 def _iterations(tensor) -> int:
-    """The `maximum_iterations` of a loop, where the graph knows it."""
+    """Returns the `maximum_iterations` of a loop, where the graph knows it."""
     value = int(tf.make_ndarray(tensor)) if tensor is not None and not tensor.tensor_shape.dim else 1
     return max(1, value)

@@ -34,11 +34,11 @@ class LayerNorms:
         self.earlier: list[np.ndarray] | None = None
 
     def remember(self) -> None:
-        """Called right before the step whose update is to be looked at; costs a copy of the weights until `report`."""
+        """Remembers the weights right before the step whose update is to be looked at; costs a copy of them until `report`."""
         self.earlier = self._weights()
 
     def report(self) -> NormsReport:
-        """What the last step left. Updates are missing where nothing was remembered."""
+        """Returns what the last step left. Updates are missing where nothing was remembered."""
         weights, updates = self._weights(), None
         squares = {"gradient": np.square(self.learner.gradient_norms.numpy()), "weight": _squares(weights)}
         if self.earlier is not None:
@@ -61,7 +61,7 @@ class LayerNorms:
 
 
 def _squares(arrays: list[np.ndarray]) -> np.ndarray:
-    """The squared norm of each array, float64."""
+    """Returns the squared norm of each array, float64."""
     return np.array([np.vdot(x, x) for x in arrays], np.float64)
 
 
@@ -70,6 +70,6 @@ def _joined(arrays: list[np.ndarray], places: list[int]) -> np.ndarray:
 
 
 def _layer(name: str) -> str:
-    """`blocks.0` of `blocks.0.mixer.query.kernel`, `embedding` of `embedding.token`."""
+    """Returns `blocks.0` of `blocks.0.mixer.query.kernel`, `embedding` of `embedding.token`."""
     first, *others = name.split(".")
     return f"{first}.{others[0]}" if others and others[0].isdigit() else first

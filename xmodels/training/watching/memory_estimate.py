@@ -22,7 +22,7 @@ HELD = {"Placeholder", "ReadVariableOp", "Const", "VarHandleOp", "Shape", "Size"
 
 
 def training_memory(learner, batch: dict) -> dict[str, int]:
-    """Bytes on one device, by what they are for.
+    """Returns bytes on one device, by what they are for.
 
     Args:
         batch: a global batch, with static shapes; a device computes its share of it, by micro-batches.
@@ -46,7 +46,7 @@ def _bytes(variables) -> int:
 
 
 def kept_for_backward(backbone, objective, batch: dict, rematerialize: bool = False) -> int:
-    """Bytes that the forward pass of a batch must keep, because the backward pass reads them.
+    """Returns bytes that the forward pass of a batch must keep, because the backward pass reads them.
 
     With `rematerialize` what one block computes again comes on top, for as long as its gradients take.
     """
@@ -60,7 +60,7 @@ def kept_for_backward(backbone, objective, batch: dict, rematerialize: bool = Fa
 
 
 def kept(loss, variables, batch: dict) -> int:
-    """The same of any function of a batch: results of the forward pass that operations of the backward pass read."""
+    """Returns the same of any function of a batch: results of the forward pass that operations of the backward pass read."""
     border = []
 
     def passes(features):
@@ -77,12 +77,12 @@ def kept(loss, variables, batch: dict) -> int:
 
 
 def _origin(tensor):
-    """The tensor whose memory this one shows."""
+    """Returns the tensor whose memory this one shows."""
     while tensor.op.type in VIEWS:
         tensor = tensor.op.inputs[0]
     return tensor
 
 
 def _size(tensor) -> int:
-    """Bytes; an unknown dimension counts as 1."""
+    """Returns bytes; an unknown dimension counts as 1."""
     return math.prod(axis or 1 for axis in tensor.shape.as_list()) * tensor.dtype.size if tensor.shape.rank else 0

@@ -27,8 +27,8 @@ def activation_bytes(
     half: bool = False,
     rematerialize: bool = False,
 ) -> int:
-    """What a step keeps for its backward pass: what the network says of itself (`kept_bytes`), and behind its layers 12 bytes, three
-    values, for each piece of the vocabulary at each hidden token.
+    """Returns what a step keeps for its backward pass: what the network says of itself (`kept_bytes`), and behind its layers 12
+    bytes, three values, for each piece of the vocabulary at each hidden token.
 
     Args:
         rows, length: of the batch of one device.
@@ -41,7 +41,7 @@ def activation_bytes(
 
 
 def free_bytes(on_gpu: bool = False) -> int | None:
-    """Free memory of the first GPU, or of this machine; less where a container has a limit. None if nobody says."""
+    """Returns free memory of the first GPU, or of this machine; less where a container has a limit. None if nobody says."""
     if on_gpu:
         return _free_on_gpu()
     free = psutil.virtual_memory().available
@@ -55,7 +55,7 @@ def free_bytes(on_gpu: bool = False) -> int | None:
 
 
 def process_bytes() -> int:
-    """What this process holds in memory now."""
+    """Returns what this process holds in memory now."""
     return psutil.Process().memory_info().rss
 
 

@@ -22,7 +22,7 @@ SIZES, SECONDS = (512, 1024), 0.1  # of the measuring multiplications, and for h
 
 
 def peak_flops(strategy: tf.distribute.Strategy, dtype: str, folder: str | None = None) -> dict | None:
-    """The peak of all devices of a strategy.
+    """Returns the peak of all devices of a strategy.
 
     Args:
         dtype: in which is computed, such as "float32" or "bfloat16".
@@ -47,7 +47,7 @@ def peak_flops(strategy: tf.distribute.Strategy, dtype: str, folder: str | None 
     if not all(stored.get(key) == value for key, value in fact.items()):
         stored = {}
     known = stated(name, dtype)
-    one = known or measured(dtype)
+    one = known or measure_peak(dtype)
     # A machine that was busy when it was measured before may show more now; never less.
     most = max(one * fact["devices"], 0.0 if known else stored.get("flops_per_second", 0.0))
     fact |= {"flops_per_second": most, "how": "table" if known else "measured"}
@@ -70,7 +70,7 @@ def _hosts(strategy) -> int:
 
 
 def _read(path: str) -> dict | None:
-    """What was measured before; a file cut by a kill counts as none."""
+    """Returns what was measured before; a file cut by a kill counts as none."""
     try:
         stored = strict_json.read(path)
     except (FileNotFoundError, ValueError):
@@ -79,7 +79,7 @@ def _read(path: str) -> dict | None:
 
 
 @functools.cache
-def measured(dtype: str) -> float:
+def measure_peak(dtype: str) -> float:
     """FLOPs a second of many matrix multiplications on the first device: the best of them by the clock, or, where that is more, what
     they do in a second of processor time on all cores, for on a busy machine the clock counts the time of others too."""
     best, on_gpu = 0.0, bool(tf.config.list_physical_devices("GPU"))
@@ -99,6 +99,6 @@ def measured(dtype: str) -> float:
 
 
 def threads() -> int:
-    """Of an operation of TensorFlow: as many as were asked for, or one for each core that this process may use."""
+    """Returns that of an operation of TensorFlow: as many as were asked for, or one for each core that this process may use."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return tf.config.threading.get_intra_op_parallelism_threads() or usable or 1

@@ -11,7 +11,7 @@ GROUP_RATE, MOST_GROUPS = "/learning_rate", 4  # how the log names the rate of a
 
 
 def duration(seconds: float) -> str:
-    """72 s, 4 min 10 s, 6 h 12 min."""
+    """Returns 72 s, 4 min 10 s, 6 h 12 min."""
     seconds = int(seconds)
     if seconds < 120:
         return f"{seconds} s"
@@ -21,7 +21,7 @@ def duration(seconds: float) -> str:
 
 
 def short(value: float) -> str:
-    """Four digits at most: 6.81, .17, 41.3k."""
+    """Returns four digits at most: 6.81, .17, 41.3k."""
     if abs(value) >= 10_000:
         return f"{value / 1000:.1f}k"
     if abs(value) >= 100:
@@ -32,7 +32,7 @@ def short(value: float) -> str:
 def line(
     step: int, num_steps: int, means: dict[str, float], losses: list[str], rates: dict[str, float], unit: str = "tokens"
 ) -> str:  # fmt: skip
-    """`step 1200/100000 · loss 6.81 (masked_lm 6.12 next_sentence .69) · … · ETA 6 h 12 min`"""
+    """Returns `step 1200/100000 · loss 6.81 (masked_lm 6.12 next_sentence .69) · … · ETA 6 h 12 min`"""
     parts = [f"step {step}/{num_steps}"]
     named = " ".join(
         f"{name} {short(means[name])}" for name in losses if name in means
@@ -51,7 +51,7 @@ def line(
 
 
 def _learning_rates(rates: dict[str, float]) -> str:
-    """The learning rate, or that of each group of weights if there are few: `task 0.0005 layers 0.01 embedding 0`."""
+    """Returns the learning rate, or that of each group of weights if there are few: `task 0.0005 layers 0.01 embedding 0`."""
     groups = {name.removesuffix(GROUP_RATE): rate for name, rate in rates.items() if name.endswith(GROUP_RATE)}
     if not 1 < len(groups) <= MOST_GROUPS:
         return f"{rates['learning_rate']:.2g}"
@@ -59,24 +59,24 @@ def _learning_rates(rates: dict[str, float]) -> str:
 
 
 def measure_of(name: str) -> str:
-    """What a value of the log measures, without the stream that leads its name where there are several."""
+    """Returns what a value of the log measures, without the stream that leads its name where there are several."""
     return name.rsplit("/", 1)[-1]
 
 
 def scores(means: dict[str, float], losses: list[str]) -> dict[str, float]:
-    """What an evaluation tells: losses and measures, without counts, and without the name of an only loss."""
+    """Returns what an evaluation tells: losses and measures, without counts, and without the name of an only loss."""
     only = set(map(measure_of, losses))  # streams of several lengths have one
     left_out = {"skipped", *(only if len(only) == 1 else ())}
     return {n: v for n, v in means.items() if n not in left_out and not measure_of(n).startswith("real_")}
 
 
 def read_log(path: str) -> list[dict]:
-    """The entries of a log.jsonl; lines that are none are left out, be they cut by a kill or damaged."""
+    """Returns the entries of a log.jsonl; lines that are none are left out, be they cut by a kill or damaged."""
     return parted_log(path)[0]
 
 
 def parted_log(path: str) -> tuple[list[dict], list[bytes]]:
-    """The entries of a log.jsonl, and the whole lines that are none."""
+    """Returns the entries of a log.jsonl, and the whole lines that are none."""
     entries, others = [], []
     if os.path.isfile(path):
         with open(path, "rb") as file:
@@ -108,6 +108,6 @@ def print_status(text: str) -> None:
 
 
 def only_errors() -> None:
-    """From now on this process says nothing, since another tells the same; its errors are still shown."""
+    """Silences this process from now on, since another tells the same; its errors are still shown."""
     global _quiet
     _quiet = True

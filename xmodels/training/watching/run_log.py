@@ -78,7 +78,7 @@ class RunLog:
 
 
 def memory_gib() -> float:
-    """Memory in use: of the first GPU where there is one, else of this process."""
+    """Returns memory in use: of the first GPU where there is one, else of this process."""
     if tf.config.list_logical_devices("GPU"):
         return tf.config.experimental.get_memory_info("GPU:0")["current"] / 2**30
     return psutil.Process().memory_info().rss / 2**30

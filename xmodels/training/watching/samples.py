@@ -46,7 +46,7 @@ def _append(found: list, text: str) -> None:
 
 
 def _between(before: str, token: str) -> str:
-    """The blank before a token, in the spellings of all vocabularies: `##ing`, `▁the`, `Ġthe`."""
+    """Returns the blank before a token, in the spellings of all vocabularies: `##ing`, `▁the`, `Ġthe`."""
     if token[:1] in ("▁", "Ġ"):
         return " "
     continues = token.startswith("##") or before[:1] in ("▁", "Ġ")
@@ -58,7 +58,8 @@ def _plain(token: str) -> str:
 
 
 def as_text(example: dict) -> str:
-    """One line: hidden words as `[truth→prediction]`, or, where there is none, `[truth→what stands there]`, and `:mark` if any."""
+    """Returns one line: hidden words as `[truth→prediction]`, or, where there is none, `[truth→what stands there]`, and `:mark`
+    if any."""
     parts = [piece if isinstance(piece, str) else _bracket(*piece) for piece in example["pieces"]]
     answers = [f"{name}: {_answer(*pair)}" for name, pair in example.get("answers", {}).items()]
     task = f"{example['task']}: " if "task" in example else ""

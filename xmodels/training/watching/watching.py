@@ -19,7 +19,7 @@ from xmodels.training.watching.run_log import RunLog
 
 
 def profile_steps(text: str | None) -> tuple[int, int] | None:
-    """The first and last step of `--profile_steps=A,B`.
+    """Returns the first and last step of `--profile_steps=A,B`.
 
     Raises:
         UsageError: these are not two steps in order.
@@ -55,7 +55,7 @@ class Watch:
 
     @contextlib.contextmanager
     def watching(self, learner, log: RunLog, folder: str):
-        """Around the whole run; ends a profile that is being taken, however the run ends."""
+        """Surrounds the whole run; ends a profile that is being taken, however the run ends."""
         self.learner, self.log, self.folder = learner, log, os.path.join(folder, "tensorboard")
         self.profiling, self.norms, self.flops = False, LayerNorms(learner), 0.0
         try:
@@ -64,7 +64,7 @@ class Watch:
             self._end_profile()
 
     def next_event(self, step: int, num_steps: int) -> int:
-        """The next step after `step` at which it wants to look; `num_steps` if there is none.
+        """Returns the next step after `step` at which it wants to look; `num_steps` if there is none.
 
         To see the update of a step, it looks before and after that step.
         """
@@ -76,7 +76,7 @@ class Watch:
         return min([num_steps, *events])
 
     def before(self, step: int) -> None:
-        """Called before the steps that follow `step`."""
+        """Starts what is due before the steps that follow `step`."""
         if self.profile and self.profile[0] - 1 <= step < self.profile[1] and not self.profiling:
             tf.profiler.experimental.start(self.folder)
             self.profiling = True
@@ -84,7 +84,7 @@ class Watch:
             self.norms.remember()
 
     def after(self, step: int) -> None:
-        """Called when `step` is done."""
+        """Reports what is due when `step` is done."""
         if self.profiling and self.profile and step >= self.profile[1]:
             self._end_profile()
             print_status(f"Profile of steps {self.profile[0]} to {self.profile[1]}: {self.folder}/plugins/profile")
@@ -99,7 +99,8 @@ class Watch:
             tf.profiler.experimental.stop()
 
     def rates(self, tokens_per_second: float) -> dict[str, float]:
-        """What joins a line of the log: the norm of the last step's gradient, if it is finite, and the share of the peak."""
+        """Returns what joins a line of the log: the norm of the last step's gradient, if it is finite, and the share of the
+        peak."""
         norm = float(tf.norm(self.learner.gradient_norms))
         rates = {"gradient_norm": norm} if math.isfinite(norm) else {}  # JSON knows no infinity
         if self.peak and self.flops_per_token:
@@ -109,14 +110,14 @@ class Watch:
         return rates
 
     def logged(self, step: int, means: dict[str, float]) -> None:
-        """Called after a line of the log."""
+        """Warns, after a line of the log, where there is something to be said."""
         if self.warns and (text := self.warns(step, means)):
             self.warns = None
             print_status(text)
             self.log.note("warning", step, {"text": text})
 
     def evaluated(self, step: int) -> None:
-        """Called after an evaluation."""
+        """Logs predictions after an evaluation."""
         if self.sample:
             self.log.samples(step, self.sample())
 
@@ -126,7 +127,7 @@ def watch(
     sample: Callable[[], list[dict]] | None = None,
     warns: Callable[[int, dict[str, float]], str | None] | None = None,
 ) -> Watch:  # fmt: skip
-    """The watch of a run: learns or reads the peak of the devices, and counts what a batch of this shape costs.
+    """Returns the watch of a run: learns or reads the peak of the devices, and counts what a batch of this shape costs.
 
     That takes some seconds for large networks, so it waits until the first steps are done.
     """

@@ -11,8 +11,9 @@ _MUCH_UNKNOWN, _MUCH_UNKNOWN_WORDS = 0.05, 0.2  # of the tokens; whole words are
 _FEW = 3  # sentences; a document of fewer is hardly one
 
 
-def doubts(manifest: Manifest) -> list[str]:
-    """Lines about unknown tokens, lost ones, labels that are far from even, and padding, each with its likely cause and what to do."""
+def manifest_warnings(manifest: Manifest) -> list[str]:
+    """Returns lines about unknown tokens, lost ones, labels that are far from even, and padding, each with its likely cause and
+    what to do."""
     counts, settings = manifest.statistics, manifest.settings
     found, tokens = [], counts.get("tokens", 0)
     kind = (settings.tokenizer or {}).get("tokenizer")
@@ -46,7 +47,7 @@ def doubts(manifest: Manifest) -> list[str]:
 
 
 def _cause_and_cure(manifest: Manifest) -> str:
-    """What is odd about the sentences and documents, and what changes it."""
+    """Returns what is odd about the sentences and documents, and what changes it."""
     counts, settings = manifest.statistics, manifest.settings
     documents, sentences = counts.get("documents", 0), counts.get("sentences", 0)
     each, long = sentences / max(1, documents), counts.get("tokens", 0) / max(1, sentences)
