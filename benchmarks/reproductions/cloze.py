@@ -4,7 +4,8 @@ from collections import Counter
 
 import numpy as np
 
-from data_pipelines.corpora.tables import Columns, iterate_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import iterate_table
 from data_pipelines.text.words import align, segmenter
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.masked_lm import MaskedLM

@@ -3,7 +3,8 @@
 import collections
 import os
 
-from data_pipelines.corpora.tables import Columns, iterate_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import iterate_table
 from data_pipelines.files import whole_file
 
 NAMES = ("nr", "ns", "nt", "nz")  # jieba's tags of persons, places, organisations and other names

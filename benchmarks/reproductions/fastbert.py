@@ -25,7 +25,8 @@ from benchmarks.reproductions import peer_bert
 from benchmarks.reproductions.commands import fine_tuned, is_finished, make_records, results_of, run, tuned
 from benchmarks.reproductions.fastbert_report import BATCHES, ROUNDS, report
 from benchmarks.reproductions.pages import RESULTS
-from data_pipelines.corpora.tables import Columns, Row, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import Row, read_table
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.files import write_json
 from data_pipelines.finetuning import linear

@@ -29,7 +29,8 @@ from benchmarks.reproductions.shared_inputs import (
     text_of,
     write_text,
 )
-from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import read_table
 from data_pipelines.files import whole_file
 
 SHARED = os.environ.get("XMODELS_SHARED_DIR", os.path.join("..", "shared"))

@@ -10,7 +10,8 @@ import statistics
 import numpy as np
 
 from benchmarks.reproductions.commands import fraction_of
-from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import read_table
 from data_pipelines.finetuning.linear import MOST_TERMS, STRENGTHS_OF_WORDS, terms, terms_of
 
 LEVELS = "majority", "bag of words"

@@ -14,7 +14,8 @@ import statistics
 from collections.abc import Callable
 
 from benchmarks.reproductions.commands import is_finished
-from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import read_table
 
 NAME = "hugging_face_bert"
 BATCH, LENGTH, WARMUP, DECAY = 32, 64, 0.1, 0.01  # of fine-tunings, as in the plan of `pretraining`

@@ -10,7 +10,8 @@ import random
 import yaml
 
 from benchmarks.reproductions.commands import results_of, run
-from data_pipelines.corpora.tables import Columns, Row, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import Row, read_table
 from data_pipelines.corpora.text_files import open_text
 
 VOCABULARY = {"en": 4000, "zh": 4000}

@@ -15,7 +15,8 @@ import statistics
 from benchmarks.measure import publish, table
 from benchmarks.reproductions.commands import fine_tuned, tuned
 from benchmarks.reproductions.pages import environment, mean_and_deviation
-from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import read_table
 from data_pipelines.finetuning import linear
 from xmodels.layers.poolings import POOLINGS
 from xmodels.runs.loaded import identify

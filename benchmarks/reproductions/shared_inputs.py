@@ -10,7 +10,8 @@ import random
 from collections.abc import Iterable, Iterator
 
 from benchmarks.reproductions.pretraining_inputs import DEV, HELD_OUT, TEST, write_once
-from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import read_table
 
 FOLLOWED = 4  # paragraphs without a mark between stories that are taken as one document
 

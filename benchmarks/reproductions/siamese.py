@@ -27,7 +27,8 @@ from benchmarks.measure import table
 from benchmarks.reproductions import peer_siamese
 from benchmarks.reproductions.commands import fine_tuned, network_of, tuned
 from benchmarks.reproductions.pages import RESULTS, environment, mean_and_deviation, verdict, write_page
-from data_pipelines.corpora.tables import Columns, Row, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import Row, read_table
 from data_pipelines.files import write_json
 
 CANDIDATES, QUERIES, ROUNDS = 100, 20, 3  # of the clock; the fastest round counts

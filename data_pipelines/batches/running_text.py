@@ -15,10 +15,10 @@ from data_pipelines.corpora.corpus import Corpus, open_corpus, read_documents
 from data_pipelines.corpora.documents import Document
 from data_pipelines.corpora.encodings import assumed
 from data_pipelines.corpora.files import expand
+from data_pipelines.corpora.headers import TEXT_NAMES
 from data_pipelines.corpora.labelled import first_of, read_json_lines
 from data_pipelines.corpora.layouts import format_of
 from data_pipelines.corpora.reading import Monitor, Reading
-from data_pipelines.corpora.tables import TEXT_NAMES
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.pretraining.stages import clean

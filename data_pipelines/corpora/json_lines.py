@@ -6,9 +6,9 @@ from typing import Any
 
 from data_pipelines import strict_json
 from data_pipelines.corpora.documents import Document, from_text
+from data_pipelines.corpora.headers import TEXT_NAMES
 from data_pipelines.corpora.lines import LONGEST_RECORD, Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
-from data_pipelines.corpora.tables import TEXT_NAMES
 from data_pipelines.errors import DataError
 
 DROPPED = object()  # in place of the value of a line that is left out

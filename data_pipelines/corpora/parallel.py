@@ -4,10 +4,10 @@ import itertools
 from collections.abc import Iterator
 
 from data_pipelines.corpora.documents import Document
+from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.lines import ENDLESS, Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.corpora.separated import BLOCK, tsv_rows
-from data_pipelines.corpora.tables import Columns
 from data_pipelines.errors import DataError
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from data_pipelines.corpora.documents import Document, from_text
+from data_pipelines.corpora.headers import TEXT_NAMES
 from data_pipelines.corpora.json_lines import field, text_of
 from data_pipelines.corpora.lines import Piece
 from data_pipelines.corpora.reading import Monitor, Reading
-from data_pipelines.corpora.tables import TEXT_NAMES
 from data_pipelines.errors import DataError, UsageError
 
 _BATCH = 256  # rows held at a time

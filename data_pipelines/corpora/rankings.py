@@ -3,8 +3,9 @@
 import dataclasses
 from collections.abc import Iterable, Iterator
 
+from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.labelled import as_text, as_texts, first_of, kind_of, read_json_lines
-from data_pipelines.corpora.tables import BadRow, Columns, Row, read_table
+from data_pipelines.corpora.tables import BadRow, Row, read_table
 from data_pipelines.errors import DataError
 
 

@@ -4,10 +4,11 @@ import itertools
 from collections.abc import Iterator
 
 from data_pipelines.corpora.documents import Document, from_text
+from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.json_lines import text_of
 from data_pipelines.corpora.lines import LONGEST_RECORD, Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
-from data_pipelines.corpora.tables import Columns, Row, separated_rows
+from data_pipelines.corpora.tables import Row, separated_rows
 
 BLOCK = 6  # rows of CSV are dealt out in blocks of 2 ** 6
 

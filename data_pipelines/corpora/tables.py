@@ -3,22 +3,17 @@
 import collections
 import csv
 import dataclasses
-import difflib
-import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 
 from data_pipelines import strict_json
 from data_pipelines.corpora.compression import stem
+from data_pipelines.corpora.headers import Columns, check_different, check_no_header, find_columns
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 
 TABLES = (".tsv", ".csv", ".jsonl", ".ndjson", ".json")  # endings of files that are told to be tables
-TEXT_NAMES = ("text", "sentence", "text_a", "sentence1", "premise", "question", "content")
-PAIR_NAMES = ("text_pair", "text_b", "sentence2", "hypothesis")
-LABEL_NAMES = ("label", "labels", "class", "category", "gold_label")
-FLAGS = ("--text_column", "--text_pair_column", "--label_column")
 _LONGEST_FIELD = 1_000_000
 NAMED = 5  # bad rows that a message names
 
@@ -42,25 +37,6 @@ class BadRow:
 
     def __str__(self) -> str:
         return f"{self.place}: {self.found}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Columns:
-    """Which columns to read: names, or positions counted from 0 (then the file has no header line).
-
-    Attributes:
-        needs_pair: a table without a second text is an error.
-    """
-
-    text: str | None = None
-    text_pair: str | None = None
-    label: str | None = None
-    needs_pair: bool = False
-
-    @property
-    def by_position(self) -> bool:
-        given = [name for name in (self.text, self.text_pair, self.label) if name is not None]
-        return bool(given) and all(name.isdigit() for name in given)
 
 
 def read_table(
@@ -103,7 +79,7 @@ def iterate_table(
         raise UsageError("--label_column is a position; give --text_column as one too, such as --text_column=0.")
     if columns.by_position:
         positions = [c and int(c) for c in (columns.text, columns.text_pair, columns.label)]
-        _check_different(positions, range(1 + max(p or 0 for p in positions)), path)
+        check_different(positions, range(1 + max(p or 0 for p in positions)), path)
     kind = os.path.splitext(stem(path))[1].lower()
     readers = dict.fromkeys((".tsv", ".txt", ".csv"), _separated) | dict.fromkeys((".jsonl", ".ndjson", ".json"), _json)
     if kind not in readers:
@@ -187,7 +163,7 @@ def separated_rows(
             continue
         if header is None and not columns.by_position:
             header = fields
-            wanted = _find(header, columns, with_labels, path)
+            wanted = find_columns(header, columns, with_labels, path)
             continue
         if columns.by_position:
             is_first, header = header is None, fields
@@ -196,7 +172,7 @@ def separated_rows(
                 for c in (columns.text, columns.text_pair, columns.label if with_labels is not False else None)
             ]
             if is_first:
-                _check_no_header(fields, wanted, place(line))
+                check_no_header(fields, wanted, place(line))
         elif len(fields) > len(header):
             refuse(
                 place(line),
@@ -272,7 +248,7 @@ def _json(table: _Table, file, delimiter: str) -> Iterator[Row]:
             continue
         names = names or [
             list(value)[i] if i is not None else None
-            for i in _find(list(value), table.columns, table.with_labels, path)
+            for i in find_columns(list(value), table.columns, table.with_labels, path)
         ]
         missing = [name for name in names if name is not None and name not in value]
         if missing:
@@ -304,78 +280,3 @@ def _labels(cell: list) -> tuple[str, ...] | None:
     """Returns a list of labels of JSON; None where one is empty, or neither text nor number."""
     labels = tuple(str(each).strip() for each in cell if type(each) in (str, int, float))
     return labels if len(labels) == len(cell) and all(labels) else None
-
-
-def _find(header: list[str], columns: Columns, with_labels: bool | None, path: str) -> list[int | None]:
-    """Returns the positions of text, second text and label among the names of a header."""
-
-    second = " --text_pair_column=1" if columns.text_pair is not None or columns.needs_pair else ""
-    second = " --label_column=1" if with_labels else second
-    unnamed = columns.needs_pair and columns.text is None and columns.text_pair is None
-
-    def position(given: str | None, usual: tuple[str, ...], flag: str, needed: bool) -> int | None:
-        names = [given] if given is not None else [name for name in usual if name in header]
-        if names and names[0] in header:
-            if header.count(names[0]) > 1:
-                raise UsageError(
-                    f"{path}: {header.count(names[0])} columns are called {names[0]!r}. Rename all but one, or take another by {flag}."
-                )
-            return header.index(names[0])
-        if needed or given is not None:
-            _check_separator(header, path)
-            lowered = {name.lower(): name for name in header}
-            near = difflib.get_close_matches((given or "").lower(), lowered, 1, 0.7)
-            hint = f" Did you mean {lowered[near[0]]}?" if near else ""
-            named = (
-                "the two columns with --text_column and --text_pair_column" if unnamed else f"the column with {flag}"
-            )
-            raise UsageError(
-                f"{path}: no column {given or ' or '.join(usual)!r}.{hint} The first line has: {', '.join(header)[:200]}. "
-                f"Name {named}, or give positions counted from 0 for a file without a header line, "
-                f"such as --text_column=0{second}."
-            )
-        return None
-
-    text = position(columns.text, TEXT_NAMES, "--text_column", True)
-    pair = position(columns.text_pair, PAIR_NAMES, "--text_pair_column", columns.needs_pair)
-    usual = [name for name in TEXT_NAMES if name in header]
-    if with_labels and columns.text is None and pair is None and len(usual) > 1:
-        raise UsageError(
-            f"{path}: has several columns with usual names of texts, {' and '.join(usual)}. For one of them give --text_column="
-            f"{usual[0]}, for two --text_column={usual[-1]} --text_pair_column={usual[0]}."
-        )
-    required = bool(with_labels)
-    label = None if with_labels is False else position(columns.label, LABEL_NAMES, "--label_column", required)
-    _check_different([text, pair, label], header, path)
-    return [text, pair, label]
-
-
-def _check_no_header(fields: list[str], wanted: list[int | None], place: str) -> None:
-    """Raises a UsageError where the first row of a file that is read by position names its text and its label."""
-    text, _, label = (None if i is None or i >= len(fields) else fields[i].strip() for i in wanted)
-    if text and label and text.lower() in (*TEXT_NAMES, *PAIR_NAMES) and label.lower() in LABEL_NAMES:
-        named = [f"{flag}={fields[i].strip()}" for flag, i in zip(FLAGS, wanted, strict=True) if i is not None]
-        raise UsageError(
-            f"{place}: {text!r} and {label!r} are names of columns, and positions are for files without a header line. Give "
-            f"{' '.join(named)}, or take the line out."
-        )
-
-
-def _check_separator(header: list[str], path: str) -> None:
-    """Raises a UsageError where the only name of a header looks like several, parted otherwise than the ending says."""
-    for separator, name, ending in ((",", "commas", ".csv"), ("\t", "tabs", ".tsv"), (";", "semicolons", ".tsv")):
-        if len(header) == 1 and separator in header[0]:
-            how = "part its columns by tabs and name it" if separator == ";" else "rename it to"
-            raise UsageError(
-                f"{path}: its columns are parted by {name} ({header[0]:.60}), which its ending does not say; {how} *{ending}."
-            )
-
-
-def _check_different(positions: list[int | None], names, path: str) -> None:
-    """Raises a UsageError where one column would be read as two things."""
-    flags = [(p, flag) for p, flag in zip(positions, FLAGS, strict=True) if p is not None]
-    for (first, flag), (second, other) in itertools.combinations(flags, 2):
-        if first == second:
-            raise UsageError(
-                f"{path}: {flag} and {other} are the same column ({names[first]}). Name another with {other}."
-            )

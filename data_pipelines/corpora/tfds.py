@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator
 
 from data_pipelines.corpora.documents import Document, from_text
+from data_pipelines.corpora.headers import TEXT_NAMES
 from data_pipelines.corpora.json_lines import field, text_of
 from data_pipelines.corpora.lines import Piece
 from data_pipelines.corpora.reading import Monitor, Reading
-from data_pipelines.corpora.tables import TEXT_NAMES
 from data_pipelines.errors import DataError
 from data_pipelines.quiet import quiet_start
 

@@ -4,7 +4,8 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
-from data_pipelines.corpora.tables import BadRow, Columns, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import BadRow, read_table
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError
 

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from data_pipelines.corpora.files import expand
+from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.labelled import RawExample
-from data_pipelines.corpora.tables import BadRow, Columns
+from data_pipelines.corpora.tables import BadRow
 from data_pipelines.errors import UsageError
 from data_pipelines.features import Feature
 from data_pipelines.options.create_finetuning_data import RecordOptions

@@ -4,9 +4,9 @@ import sys
 
 from data_pipelines import layout
 from data_pipelines.corpora.corpus import Corpus
+from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.language import language_warning
 from data_pipelines.corpora.reading import report as reading_report
-from data_pipelines.corpora.tables import Columns
 from data_pipelines.errors import UsageError
 from data_pipelines.options import inspect_data
 from data_pipelines.options.create_pretraining_data import Options

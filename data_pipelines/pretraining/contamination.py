@@ -16,8 +16,9 @@ from rbloom import Bloom
 from data_pipelines.corpora.compression import stem
 from data_pipelines.corpora.corpus import Corpus, read_documents
 from data_pipelines.corpora.files import expand
+from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.reading import Monitor
-from data_pipelines.corpora.tables import TABLES, Columns, read_table
+from data_pipelines.corpora.tables import TABLES, read_table
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError
 from data_pipelines.text.units import units

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import read_table
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning.row_checks import no_label_warning
 from data_pipelines.finetuning.tag_schemes import usual_spelling

@@ -9,7 +9,7 @@ import pytest
 from rbloom import Bloom
 
 from data_pipelines.corpora.corpus import open_corpus
-from data_pipelines.corpora.tables import Columns
+from data_pipelines.corpora.headers import Columns
 from data_pipelines.errors import DataError
 from data_pipelines.options.inspect_data import Options
 from data_pipelines.pretraining import contamination

@@ -22,9 +22,10 @@ def opens_with_a_verb(docstring):
 def documented_functions(path):
     """Yields the functions and methods of a file that have a docstring; properties are values, so their docstrings name these."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
-            if not any("property" in ast.unparse(decorator) for decorator in node.decorator_list):
-                yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or not ast.get_docstring(node):
+            continue
+        if not any("property" in ast.unparse(decorator) for decorator in node.decorator_list):
+            yield node
 
 
 @pytest.mark.parametrize("path", ROOMS, ids=lambda path: str(path.relative_to(ROOT)))

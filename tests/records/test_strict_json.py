@@ -7,8 +7,9 @@ import pytest
 
 from data_pipelines import strict_json
 from data_pipelines.corpora.corpus import open_corpus, read_documents
+from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.reading import Monitor, Reading
-from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.tables import read_table
 from data_pipelines.errors import CheckpointError, DataError
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.byte_pairs import read_pairs

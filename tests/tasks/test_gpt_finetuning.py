@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras import ops
 
 from data_pipelines.corpora.choices import ChoiceQuestion
-from data_pipelines.corpora.tables import Columns
+from data_pipelines.corpora.headers import Columns
 from data_pipelines.errors import DataError
 from data_pipelines.text import frames
 from data_pipelines.text.added_tokens import with_tokens

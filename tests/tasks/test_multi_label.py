@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import read_table
 from data_pipelines.errors import DataError
 from data_pipelines.finetuning.class_weights import label_weights
 from tests.helpers.invocation import invoke

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from data_pipelines.batches.dataset import Batches
+from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.rankings import RankedList
-from data_pipelines.corpora.tables import Columns
 from data_pipelines.errors import DataError
 from data_pipelines.ops.candidates import draw_candidates
 from data_pipelines.ops.seeds import example_seeds

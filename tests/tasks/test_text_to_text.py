@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from data_pipelines.corpora.tables import Columns
+from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.translations import read_translations
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.text.kinds import open_tokenizer

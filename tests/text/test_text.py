@@ -16,7 +16,8 @@ import pytest
 from data_pipelines.corpora import encodings
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.corpora.documents import Document
-from data_pipelines.corpora.tables import Columns, Row, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import Row, read_table
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.pretraining.stages import chunks, word_cache
 from data_pipelines.pretraining.stages import tokenize as tokenize_stage

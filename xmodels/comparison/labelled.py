@@ -2,7 +2,8 @@
 
 from data_pipelines.corpora.compression import stem
 from data_pipelines.corpora.encodings import UTF_8, assume
-from data_pipelines.corpora.tables import BadRow, Columns, Row, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import BadRow, Row, read_table
 from data_pipelines.errors import ReportedError
 from data_pipelines.finetuning.row_checks import check_labels, label_ids, label_names, shared_warning
 from data_pipelines.schema import Location

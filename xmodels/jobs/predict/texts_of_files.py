@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from tqdm.auto import tqdm
 
+from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.labelled import kind_of
 from data_pipelines.corpora.lines import LONGEST_LINE
-from data_pipelines.corpora.tables import Columns, iterate_table
+from data_pipelines.corpora.tables import iterate_table
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError
 

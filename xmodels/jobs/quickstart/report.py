@@ -7,7 +7,8 @@ import statistics
 
 import numpy as np
 
-from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import read_table
 from data_pipelines.files import whole_file
 from data_pipelines.finetuning import linear
 from data_pipelines.text.framing import pack

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import keras
 import numpy as np
 
-from data_pipelines.corpora.tables import Columns, Row, iterate_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import Row, iterate_table
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from xmodels.tasks.base.description import Run

@@ -2,7 +2,8 @@
 
 import os
 
-from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import read_table
 
 LARGEST_TABLE = 1 << 23  # bytes; a larger one is read only once, by the job
 

@@ -2,7 +2,8 @@
 
 import os
 
-from data_pipelines.corpora.tables import Columns, Row, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import Row, read_table
 from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.class_weights import class_weights
 from data_pipelines.finetuning.row_checks import (

@@ -5,7 +5,8 @@ import os
 import numpy as np
 
 from data_pipelines.batches.array_source import ArraySource
-from data_pipelines.corpora.tables import BadRow, Columns, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import BadRow, read_table
 from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.row_checks import label_ids, label_names
 from data_pipelines.records.manifest import Manifest

@@ -5,7 +5,8 @@ import os
 from typing import ClassVar
 
 from data_pipelines.batches.array_source import ArraySource
-from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import read_table
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.files import file_sha256
 from data_pipelines.finetuning.row_checks import check_texts

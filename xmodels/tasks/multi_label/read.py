@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from data_pipelines.batches.array_source import ArraySource
-from data_pipelines.corpora.tables import BadRow, Columns, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import BadRow, read_table
 from data_pipelines.errors import DataError
 from data_pipelines.finetuning.class_weights import label_weights
 from data_pipelines.finetuning.row_checks import check_texts, shared_warning

@@ -6,7 +6,8 @@ import os
 import keras
 import numpy as np
 
-from data_pipelines.corpora.tables import Columns, Row, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import Row, read_table
 from data_pipelines.errors import UsageError
 from data_pipelines.files import write_json
 from data_pipelines.finetuning import linear

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from data_pipelines.batches.array_source import ArraySource
+from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.labelled import as_text, as_texts, first_of, kind_of, read_json_lines
 from data_pipelines.corpora.rankings import RankedList, by_query, read_rankings
-from data_pipelines.corpora.tables import BadRow, Columns
+from data_pipelines.corpora.tables import BadRow
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning.lists import parts
 from data_pipelines.finetuning.row_checks import shared_warning

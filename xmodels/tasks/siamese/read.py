@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from data_pipelines.batches.array_source import ArraySource
-from data_pipelines.corpora.tables import BadRow, Columns, Row, read_table
+from data_pipelines.corpora.headers import Columns
+from data_pipelines.corpora.tables import BadRow, Row, read_table
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning.row_checks import check_labels, no_label_warning, shared_warning
 from data_pipelines.records.manifest import Manifest

@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 
-from data_pipelines.corpora.tables import Columns
+from data_pipelines.corpora.headers import Columns
 from data_pipelines.errors import DataError
 from xmodels.tasks.base.answer import Question
 from xmodels.tasks.base.pictures import save
