@@ -92,10 +92,10 @@ class Task:
 def write_tasks(flags) -> dict[str, Task]:
     """All tables in one form, cut to what is asked for."""
     from data_pipelines.strict_yaml import variables_of
-    from xmodels.jobs.multitask.plan import read_plan
+    from xmodels.jobs.multitask.tasks_file import read_tasks_file
     from xmodels.tasks.base.find import load_part
 
-    plan, found = read_plan(flags.tasks_file, variables_of(flags.set)), {}
+    plan, found = read_tasks_file(flags.tasks_file, variables_of(flags.set)), {}
     for name, own in plan.tasks.items():
         values = plan.defaults | own
         kind = values.pop("task", "classify")

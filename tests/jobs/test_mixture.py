@@ -11,8 +11,8 @@ from data_pipelines.errors import DataError
 from tests.helpers.invocation import invoke
 from tests.tasks.test_text_to_text import start_of
 from xmodels.jobs.multitask.mixture import Mixture, rates_of, steps_of
-from xmodels.jobs.multitask.plan import read_plan
 from xmodels.jobs.multitask.steps import batches_of, epochs_of
+from xmodels.jobs.multitask.tasks_file import read_tasks_file
 from xmodels.objectives.measures import whole_row_accuracy
 from xmodels.runs.fine_tuned import Source
 from xmodels.tasks.translate import answer
@@ -196,7 +196,7 @@ def test_what_is_wrong_with_a_mixture_is_named_with_its_line(change, message, st
     path = tmp_path / "tasks.yaml"
     path.write_text(PLAN.replace(*change, 1), "utf-8")
     with pytest.raises(DataError, match=message):
-        read_plan(str(path), {"DATA": str(start.parent)})
+        read_tasks_file(str(path), {"DATA": str(start.parent)})
 
 
 def test_a_score_of_another_kind_of_task_is_refused(start, tmp_path, capsys):

@@ -22,8 +22,8 @@ from data_pipelines.batches.remainders import Remainders
 from data_pipelines.errors import DataError
 from tests.helpers.invocation import invoke
 from tests.helpers.small_models import NAMES, PLACES
-from xmodels.jobs.multitask.plan import read_plan
 from xmodels.jobs.multitask.steps import batches_of, epochs_of
+from xmodels.jobs.multitask.tasks_file import read_tasks_file
 from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.rank.task import listwise
 
@@ -452,14 +452,14 @@ def test_what_is_wrong_with_a_file_of_tasks_is_named_with_its_line(change, messa
     path = tmp_path / "tasks.yaml"
     path.write_text(PLAN.replace(*change, 1))
     with pytest.raises(DataError, match=message):
-        read_plan(str(path), {"DATA": str(data)})
+        read_tasks_file(str(path), {"DATA": str(data)})
 
 
 def test_an_epoch_of_a_file_of_tasks(data, tmp_path):
     path, found = tmp_path / "tasks.yaml", []
     for text in ("", "ratio: 2\nmain_task: pair\n", "order: auxiliary_first\nmain_task: pair\n"):
         path.write_text(text + PLAN)
-        found.append(read_plan(str(path), {"DATA": str(data)}).epochs)
+        found.append(read_tasks_file(str(path), {"DATA": str(data)}).epochs)
     usual = {"main_task": "pair", "ratio": None, "order": "shuffled"}
     assert found == [{}, usual | {"ratio": 2}, usual | {"order": "auxiliary_first"}]
 
@@ -470,7 +470,7 @@ def test_one_task_alone_and_tasks_that_do_not_join_are_refused(data, small_bert,
     with pytest.raises(
         DataError, match="must name two tasks at least; one alone is learnt by `xmodels finetune`. Found: place"
     ):
-        read_plan(str(path), {"DATA": str(data)})
+        read_tasks_file(str(path), {"DATA": str(data)})
     path.write_text(PLAN.replace("task: rank", "task: tag").replace("    list_size: 2\n", ""))
     assert multitask(data, small_bert, tmp_path / "run", tasks_file=path) != 0
     assert "`tasks.answer`: tag cannot be learnt beside other tasks. Take one of classify" in capsys.readouterr().err

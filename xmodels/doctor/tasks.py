@@ -10,7 +10,7 @@ from data_pipelines.strict_yaml import variables_of
 from xmodels.doctor.case import Case, case_of
 from xmodels.doctor.findings import Check, Finding, findings
 from xmodels.jobs.multitask import options as multitask
-from xmodels.jobs.multitask.plan import read_plan, task_options
+from xmodels.jobs.multitask.tasks_file import read_tasks_file, task_options
 
 Checks = list[tuple[str, Check]]
 
@@ -25,7 +25,7 @@ def read(flags: Mapping[str, Any], cases: dict[str, Case]) -> str:
     if others := sorted(set(flags) - own):
         raise UsageError(f"--{others[0]}: belongs into the file of --tasks_file, or is no flag of `multitask`.")
     options = create(multitask.Options, {"init_checkpoint": "", "model_dir": "", **flags})
-    plan = read_plan(options.tasks_file, variables_of(options.set))
+    plan = read_tasks_file(options.tasks_file, variables_of(options.set))
     cases |= {name: case_of(given(task_options(options, plan, name))) for name in plan.tasks}
     return f"{len(cases)} tasks: {', '.join(cases)}"
 

@@ -14,7 +14,7 @@ from data_pipelines.strict_yaml import variables_of
 from xmodels import systems
 from xmodels.comparison.checks import check_files, read_plan
 from xmodels.conversion import names
-from xmodels.jobs.multitask.plan import read_plan as read_tasks
+from xmodels.jobs.multitask.tasks_file import read_tasks_file as read_tasks
 from xmodels.runs import preflight
 from xmodels.serving.folder import find_model
 from xmodels.tasks.base import find

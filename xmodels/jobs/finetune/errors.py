@@ -5,7 +5,7 @@ import os
 
 from data_pipelines.files import write_json
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.jobs.finetune.plan import Job
+from xmodels.jobs.finetune.plan import Plan
 from xmodels.runs.errors import FILE
 from xmodels.runs.fine_tuned import read_task
 from xmodels.runs.report import PICTURES
@@ -13,7 +13,7 @@ from xmodels.runs.report import PICTURES
 MOST = 30  # examples
 
 
-def write_errors(job: Job) -> None:
+def write_errors(job: Plan) -> None:
     """Writes those of the weights that are handed over, on the evaluation file, else on that of the test.
 
     Tasks whose `score.py` has no `mistakes` have none; those with `DRAWS_LAST` have pictures.

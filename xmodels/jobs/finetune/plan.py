@@ -44,7 +44,7 @@ from xmodels.training.watching.watching import profile_steps
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
+class Plan:
     """A fine-tuning, ready to begin.
 
     Attributes:
@@ -110,7 +110,7 @@ def phase_names(reader: Reader, finetuning: FineTuning) -> tuple[str, ...]:
     return (*reader.phase_names, *(phase.name for phase in finetuning.phases))
 
 
-def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None) -> Job:
+def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None) -> Plan:
     """Opens the checkpoint and the files, and builds the network.
 
     Args:
@@ -147,7 +147,7 @@ def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None)
     mask = data.source.arrays["padding_mask"]
     sequences = mask.shape[1] if mask.ndim > 2 else 1  # an example may be several
     check_resources(options, learner, rows * sequences, reader.num_positions)
-    return Job(
+    return Plan(
         options, flags, given, loaded, tokenizer, data, optimization, learner, task, batches, num_steps, per_epoch, rows,
         reader.decisive, () if lead is None else phase_names(reader, finetuning),
     )  # fmt: skip

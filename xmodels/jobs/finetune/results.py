@@ -2,7 +2,7 @@
 
 from xmodels.conversion import convert
 from xmodels.jobs.finetune.errors import write_errors
-from xmodels.jobs.finetune.plan import Job
+from xmodels.jobs.finetune.plan import Plan
 from xmodels.jobs.finetune.rates import describe_groups
 from xmodels.models.folder import assign
 from xmodels.runs.training import Outcome
@@ -11,7 +11,7 @@ from xmodels.training.states import checkpoints
 from xmodels.training.watching.progress import print_status
 
 
-def hand_over(job: Job, loop: Loop, state: checkpoints.State) -> Outcome:
+def hand_over(job: Plan, loop: Loop, state: checkpoints.State) -> Outcome:
     """Returns scores the weights that are handed over, and returns what the results and the model card say.
 
     The loop has scored them on the evaluation file already, unless it did so before it was interrupted.
@@ -49,7 +49,7 @@ def hand_over(job: Job, loop: Loop, state: checkpoints.State) -> Outcome:
     return Outcome(job.task.title, facts, results, kept_step, f"Fine-tuned network: {options.model_dir}/backbone")
 
 
-def _kept(job: Job, state: checkpoints.State) -> tuple[int, str]:
+def _kept(job: Plan, state: checkpoints.State) -> tuple[int, str]:
     """Returns the step whose weights are handed over, and why."""
     if state.best_step is None:
         return state.step, f"step {state.step}, the last one (there is no --eval_file to choose by)"

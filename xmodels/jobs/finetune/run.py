@@ -11,7 +11,7 @@ from data_pipelines.options.declaration import structural
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.jobs import devices, dry_run, numbers
 from xmodels.jobs.finetune.options import Options
-from xmodels.jobs.finetune.plan import Job, num_steps_of, phase_names, plan
+from xmodels.jobs.finetune.plan import Plan, num_steps_of, phase_names, plan
 from xmodels.jobs.finetune.rates import optimization_of, print_rates
 from xmodels.jobs.finetune.results import hand_over
 from xmodels.jobs.finetune.start import finetuning_of, reader_of
@@ -82,12 +82,12 @@ def options_of(options: Options, phase: Phase, workers: Workers) -> Options:
     return dataclasses.replace(options, **phase.changes, model_dir=os.path.join(options.model_dir, phase.name))
 
 
-def show(job: Job) -> None:
+def show(job: Plan) -> None:
     """Prints what would be trained."""
     dry_run.show(numbers_of(job), job.learner, job.batches, job.tokenizer, job.num_steps, job.data.labels)
 
 
-def numbers_of(job: Job) -> list[tuple[str, object, str]]:
+def numbers_of(job: Plan) -> list[tuple[str, object, str]]:
     """Returns (name, value, where it comes from) of all that is set."""
     options = job.options
     defaults = [name for name in vars(job.given) if getattr(job.given, name) != getattr(options, name)]
@@ -97,7 +97,7 @@ def numbers_of(job: Job) -> list[tuple[str, object, str]]:
     return numbers.origins(job.given, filled)
 
 
-def announce(job: Job) -> None:
+def announce(job: Plan) -> None:
     """Says what is learnt from what."""
     options = job.options
     size = f"{options.tokens_per_batch:,} tokens" if options.tokens_per_batch else f"{job.rows}"
@@ -108,7 +108,7 @@ def announce(job: Job) -> None:
     print_rates(job.optimization, job.learner)
 
 
-def training_of(job: Job, workers: Workers, leads: bool) -> Training:
+def training_of(job: Plan, workers: Workers, leads: bool) -> Training:
     """Returns the training of a job. Where there is an evaluation set, it hands over the weights of the best epoch on the way.
 
     Args:
@@ -142,7 +142,7 @@ def training_of(job: Job, workers: Workers, leads: bool) -> Training:
     )  # fmt: skip
 
 
-def watch_of(job: Job, folder: str) -> Watch:
+def watch_of(job: Plan, folder: str) -> Watch:
     """Returns what looks at the run on the way, with predictions of some examples."""
     options, batches = job.options, job.batches
     examples = dataclasses.replace(batches, source=job.data.evaluation_sets.get("evaluation", batches.source))

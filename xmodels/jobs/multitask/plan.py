@@ -1,162 +1,259 @@
-"""The file of `multitask --tasks_file`: which tasks are learnt together, from which files, with which numbers."""
+"""A joint fine-tuning, ready to begin: one network, and for each task a head, data, batches and scores."""
 
+import contextlib
 import dataclasses
-import math
+import functools
 import os
-import re
 from collections.abc import Mapping
-from typing import Annotated, Any
 
-from data_pipelines import strict_yaml
-from data_pipelines.errors import UsageError
-from data_pipelines.options.declaration import Option, options_of
-from data_pipelines.schema import Constraint, convert, fields, one_of
-from xmodels.comparison.checks import Lined
+import keras
+
+from data_pipelines.batches.dataset import Batches
+from data_pipelines.batches.remainders import Remainders
+from data_pipelines.errors import CheckpointError, DataError, UsageError
+from data_pipelines.files import write_json
+from data_pipelines.strict_yaml import variables_of
+from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.interfaces.reading import BASE_WIDTH, Reading
+from xmodels.jobs import step_options
 from xmodels.jobs.finetune import options as finetune
+from xmodels.jobs.finetune.decisive import Evaluation
+from xmodels.jobs.finetune.few_examples import subsample
+from xmodels.jobs.finetune.plan import check_options, num_steps_of
+from xmodels.jobs.finetune.rates import optimization_of
+from xmodels.jobs.finetune.start import build_backbone, load_checkpoint_and_tokenizer, reader_of
 from xmodels.jobs.multitask import options as multitask
-from xmodels.jobs.multitask.mixture import EQUAL, Mixture
-from xmodels.jobs.multitask.steps import AUXILIARY_FIRST, ORDERS, SHUFFLED
+from xmodels.jobs.multitask.mixture import steps_of
+from xmodels.jobs.multitask.steps import batches_of, epochs_of
+from xmodels.jobs.multitask.tasks_file import TasksFile, read_tasks_file, task_options
+from xmodels.jobs.pretrain.task_schedule import TaskSchedule
+from xmodels.models.backbone import Backbone
+from xmodels.models.checkpoint import Checkpoint
+from xmodels.runs import folder as run_folder
+from xmodels.runs.memory_check import check_resources
 from xmodels.tasks.base import find
+from xmodels.tasks.base.description import JOINT_FILE
+from xmodels.tasks.base.origin import optimizer_of
+from xmodels.tasks.base.read import Data, Reader
+from xmodels.tasks.base.task import Task
+from xmodels.training.devices import distribution
+from xmodels.training.optimizers.optimization import Optimization
+from xmodels.training.step.learner import Learner
+from xmodels.training.step.streams import Stream, seed_of
+from xmodels.training.watching.progress import print_status
 
-FILES = ("train_file", "data_dir", "eval_file", "test_file")
-OF_ANY_TASK = (
-    "task", *FILES, "text_column", "text_pair_column", "label_column", "on_bad_row", "max_seq_length", "train_batch_size",
-    "train_fraction", "num_train_examples",
-)  # fmt: skip
-SHARED = ("freeze_backbone",)  # said of the network, which all tasks have in common
-NAME = r"[A-Za-z][A-Za-z0-9_]*"  # a folder, and a part of the names of weights
-OF_THE_RUN = ("backbone", "checkpoints", "nonfinite", "pictures", "teacher", "tensorboard")  # folders there
-ADVICE = "docs/mt_dnn.md shows such a file, docs/t5.md one with a mixture."
+MEAN_SCORE = (
+    "mean_score"  # over the tasks with an eval_file: of the score that would choose the best epoch of each alone
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """One of the tasks.
+
+    Attributes:
+        options: those by which `finetune` would learn it alone; `model_dir` is its folder in that of the run.
+        evaluation: its scores.
+    """
+
+    options: finetune.Options
+    reader: Reader
+    data: Data
+    task: Task
+    batches: Batches
+    tokenizer: Tokenizer
+    evaluation: Evaluation
+
+    @property
+    def batches_per_epoch(self) -> int:
+        return batches_of(self.data.source.num_examples, self.batches.batch_size)
+
+    def means(self, name: str, settings: Mapping | None = None) -> dict[str, float]:
+        """Returns losses and scores of a set.
+
+        Args:
+            settings: what the evaluation set chose before; None where this set chooses.
+        """
+        if settings is not None:
+            names = self.evaluation.tuned
+            settings = {each: settings.get(each, self.task.settings[each]) for each in names}
+        return self.evaluation.means(self.data.evaluation_sets[name], settings)
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What the file holds.
+    """A joint fine-tuning, ready to begin.
 
     Attributes:
-        tasks: {name: flags of `finetune`}: `OF_ANY_TASK`, and the own ones of tasks that can be learnt together.
-        defaults: the same flags, for all tasks that do not say otherwise.
-        main_task: the task of which every epoch takes all batches, while of the others it takes `ratio` times as many, all together,
-            or as many as there are.
-        ratio: None where every epoch takes all batches of all tasks.
-        order: of the batches of an epoch; `auxiliary_first`: those of `main_task` come last.
-        mixture: how often each task comes, where that is not as often as it has batches.
+        options: as they were given.
+        members: {name: task}.
+        schedule: of which task each step is.
+        epochs: what the file of tasks says of an epoch, as `TasksFile.epochs`.
+        num_steps: updates in all; `per_epoch` in an epoch.
     """
 
-    tasks: dict[str, dict[str, Any]]
-    defaults: dict[str, Any] = dataclasses.field(default_factory=dict)
-    main_task: str | None = None
-    ratio: Annotated[float, Constraint(lambda value: 0 < value < math.inf, "a number above 0")] | None = None
-    order: one_of(*ORDERS) = SHUFFLED
-    mixture: Mixture | None = None
+    options: multitask.Options
+    loaded: Checkpoint
+    tokenizer: Tokenizer
+    members: Mapping[str, Member]
+    schedule: TaskSchedule
+    epochs: Mapping[str, object]
+    optimization: Optimization
+    learner: Learner
+    num_steps: int
+    per_epoch: int
 
     @property
-    def epochs(self) -> dict[str, Any]:
-        """What an epoch is, where it is not all batches of all tasks, shuffled."""
-        if self.mixture is not None:
-            return {"mixture": self.mixture.describe()}
-        return {} if self.main_task is None else {name: getattr(self, name) for name in ("main_task", "ratio", "order")}
+    def origin(self) -> str:
+        """Where the weights come from."""
+        return "random weights" if self.options.random_init else self.options.init_checkpoint
+
+    @property
+    def evaluated(self) -> dict[str, Member]:
+        """The tasks that choose the best epoch."""
+        return {name: each for name, each in self.members.items() if "evaluation" in each.data.evaluation_sets}
+
+    def evaluate(self) -> dict[str, float]:
+        """Returns scores of all evaluation sets, `NAME/SCORE`. `loss` and `mean_score` are means over the tasks, which count
+        alike."""
+        found, losses, decisive = {}, [], []
+        for name, each in self.evaluated.items():
+            means = each.means("evaluation")
+            losses.append(means.pop("loss"))
+            decisive.append(means[each.evaluation.decisive])
+            found |= {f"{name}/{measure}": value for measure, value in means.items()}
+        count = len(losses)
+        return {"loss": sum(losses) / count, MEAN_SCORE: sum(decisive) / count, **found}
+
+    def hand_over(self) -> None:
+        """Writes the network with all heads, and what the last evaluation chose for each task."""
+        folder, learner = self.options.model_dir, self.learner
+        chosen = {
+            name: {"task": each.options.task, "settings": each.evaluation.chosen} for name, each in self.members.items()
+        }
+        write_json(os.path.join(folder, JOINT_FILE), chosen)
+        with learner.averaged():
+            run_folder.write_backbone(folder, learner.backbone, learner.objective, self.tokenizer, self.loaded.system)
 
 
-def read_plan(path: str, variables: Mapping[str, str]) -> Plan:
-    """Returns the plan of a file, all of whose keys, values and paths are checked.
+def plan(given: multitask.Options, strategy) -> Plan:
+    """Opens the checkpoint and the files, and builds the network.
 
     Raises:
-        DataError: names the file, the line and the key, what was found and what is expected.
+        UsageError, DataError, CheckpointError: what flags or the file of tasks name cannot be used, or does not fit.
     """
-    value, lines = strict_yaml.read(path, variables, "--tasks_file", ADVICE)
-    place = Lined(path, verdict="", lines=lines)
-    for name in value if isinstance(value, dict) else ():
-        if name not in fields(Plan):
-            raise place.unknown(name, fields(Plan))
-    plan = convert(value, Plan, place)
-    _check_flags(plan.defaults, place.at("defaults"))
-    for name, flags in plan.tasks.items():
-        here = place.at("tasks").at(name)
-        if not re.fullmatch(NAME, name) or name in OF_THE_RUN:
-            raise here.fault(
-                f"`{here.key}`: a task names a folder of the run, so its name holds letters, digits and `_`, begins with a "
-                f"letter, and is none of {', '.join(OF_THE_RUN)}. Found: {name!r:.60}."
-            )
-        _check_flags(flags, here)
-        _check_files(plan.defaults | flags, here)
-    if len(plan.tasks) < 2:
-        raise place.at("tasks").fault(
-            "`tasks` must name two tasks at least; one alone is learnt by `xmodels finetune`. Found: "
-            f"{', '.join(plan.tasks) or 'none'}."
+    wanted = read_tasks_file(given.tasks_file, variables_of(given.set))
+    readers = {name: reader_of_task(given, wanted, name) for name in wanted.tasks}
+    loaded, tokenizer = load_for_all(given, readers)
+    data = {}
+    for name, reader in readers.items():
+        with naming(given, name):
+            check_options(reader.options, strategy.num_replicas_in_sync, loaded)
+            data[name] = subsample(reader.read(tokenizer), reader.options)
+    if given.early_stopping_patience and not any("evaluation" in each.evaluation_sets for each in data.values()):
+        raise UsageError(
+            f"--early_stopping_patience={given.early_stopping_patience}: nothing says which epoch is better. Give tasks of "
+            f"{given.tasks_file} an eval_file."
         )
-    _check_ratio(plan, place)
-    if plan.mixture is not None:
-        _check_mixture(plan, place.at("mixture"))
-    return plan
-
-
-def _check_flags(flags: Mapping[str, Any], place: Lined) -> None:
-    known = _known()
-    for name, value in flags.items():
-        here = place.at(name)
-        if name not in known:
-            raise place.unknown(name, known)
-        try:
-            known[name].checked(value)
-        except UsageError as error:
-            raise here.fault(f"`{here.key}`: {error}") from None
-
-
-def _check_files(flags: Mapping[str, Any], place: Lined) -> None:
-    if not flags.get("train_file") and not flags.get("data_dir"):
-        raise place.fault(f"`{place.key}`: has no train_file to learn from.")
-    for name in FILES:
-        if flags.get(name) and not os.path.exists(flags[name]):
-            here = place.at(name)
-            raise here.fault(f"`{here.key}`: {flags[name]}: no such file. Check the path.")
-
-
-def _check_ratio(plan: Plan, place: Lined) -> None:
-    if plan.main_task is None and (plan.ratio is not None or plan.order == AUXILIARY_FIRST):
-        name = "order" if plan.ratio is None else "ratio"
-        raise place.at(name).fault(f"`{name}`: belongs to `main_task`, which is missing. Give both, or none.")
-    if plan.main_task is not None and plan.ratio is None and plan.order == SHUFFLED:
-        raise place.at("main_task").fault(
-            "`main_task`: belongs to `ratio`, which is missing. Give both, or none; or `order: auxiliary_first`."
+    sizes = {name: reader.options.train_batch_size for name, reader in readers.items()}
+    schedule = make_schedule_of_tasks(given, wanted, {name: data[name].source.num_examples for name in data}, sizes)
+    per_epoch = sum(schedule.stages[0].values())
+    num_steps = num_steps_of(given, per_epoch)
+    optimization = optimization_of(given, num_steps, per_epoch)
+    warn_rate(given, loaded.config)
+    learner, members = _learner(given, strategy, loaded, tokenizer, readers, data, schedule, optimization)
+    for each in members.values():
+        mask = each.data.source.arrays["padding_mask"]
+        check_resources(
+            given, learner, each.batches.batch_size * (mask.shape[1] if mask.ndim > 2 else 1), mask.shape[-1]
         )
-    if plan.main_task is not None and plan.main_task not in plan.tasks:
-        raise place.at("main_task").fault(
-            f"`main_task`: {plan.main_task!r} is none of `tasks`: {', '.join(plan.tasks)}."
-        )
+    return Plan(given, loaded, tokenizer, members, schedule, wanted.epochs, optimization, learner, num_steps, per_epoch)
 
 
-def _check_mixture(plan: Plan, place: Lined) -> None:
-    mixture = plan.mixture
-    if plan.main_task is not None:
-        raise place.fault("`mixture`: says how often each task comes, and so does `main_task`. Give one of them.")
-    proportional = mixture.rates is None and mixture.kind != EQUAL
-    for name in ("limit", "temperature"):
-        if getattr(mixture, name) != getattr(Mixture, name) and not proportional:
-            here = place.at(name)
-            raise here.fault(f"`{here.key}`: belongs to `kind: proportional`, without `rates`. Leave it out.")
-    if mixture.rates is None:
+def warn_rate(given: multitask.Options, config) -> None:
+    """Says where the usual rate, which is for large networks, meets a small one: at it those hardly move."""
+    usual = multitask.Options.learning_rate
+    if config.hidden_dim >= BASE_WIDTH or given.learning_rate != usual:
         return
-    here = place.at("rates")
-    if mixture.kind == EQUAL:
-        raise place.at("kind").fault("`mixture.kind`: `rates` say how often each task comes. Leave one of them out.")
-    if unknown := [name for name in mixture.rates if name not in plan.tasks]:
-        raise here.at(unknown[0]).fault(f"`{here.key}`: {unknown[0]!r} is none of `tasks`: {', '.join(plan.tasks)}.")
-    if missing := [name for name in plan.tasks if name not in mixture.rates]:
-        raise here.fault(f"`{here.key}`: has no number for {', '.join(missing)}. Give each of `tasks` one.")
+    numbers = Reading().numbers_for(config, optimizer_of(given.init_checkpoint))
+    muon = " --optimizer=muon" if numbers.get("optimizer") == "muon" else ""
+    print_status(
+        f"Warning: --learning_rate={usual:g} is for networks of {BASE_WIDTH} and more; this one has a width of {config.hidden_dim}. "
+        f"`finetune` would take --learning_rate={numbers['learning_rate']:g}{muon} (docs/small_networks.md)."
+    )
 
 
-def _known() -> dict[str, Option]:
-    own = {flag for name in find.able("JOINS") for flag in find.own_flags(name, find.FINETUNE) if flag not in SHARED}
-    return {each.name: each for each in options_of(finetune.Options) if each.name in own.union(OF_ANY_TASK)}
+@contextlib.contextmanager
+def naming(given: multitask.Options, name: str):
+    """Errors inside name the task; the flags of which they speak are its keys in the file."""
+    try:
+        yield
+    except (UsageError, DataError, CheckpointError) as error:
+        raise type(error)(f"{given.tasks_file}: `tasks.{name}`: {error}") from None
 
 
-def task_options(options: multitask.Options, plan: Plan, name: str) -> finetune.Options:
-    """Returns the options by which `finetune` would learn a task alone: its own, and what it shares with `multitask`."""
-    own = {each.name for each in dataclasses.fields(finetune.Options)} - {
-        "set"
-    }  # which gives other things to each verb
-    shared = {each.name: getattr(options, each.name) for each in dataclasses.fields(options) if each.name in own}
-    known = _known()
-    flags = {key: known[key].checked(value) for key, value in (plan.defaults | plan.tasks[name]).items()}
-    return finetune.Options(**shared | {"model_dir": os.path.join(options.model_dir, name)} | flags)
+def reader_of_task(given: multitask.Options, wanted: TasksFile, name: str) -> Reader:
+    """Reads the files of a task. Raises a UsageError where it cannot be learnt beside others."""
+    options = task_options(given, wanted, name)
+    with naming(given, name):
+        if options.task not in (able := find.able("JOINS")):
+            known = ", ".join(able)
+            raise UsageError(
+                f"{options.task} cannot be learnt beside other tasks. Take one of {known}, or learn it alone by `xmodels finetune`."
+            )
+        return reader_of(options)
+
+
+def load_for_all(given: multitask.Options, readers: Mapping[str, Reader]) -> tuple[Checkpoint, Tokenizer]:
+    """Returns the checkpoint to start from and its tokenizer, as all tasks need them."""
+    found = None
+    for name, reader in readers.items():
+        with naming(given, name):
+            found = reader.prepare(*found) if found else load_checkpoint_and_tokenizer(reader.options, reader)
+    return found
+
+
+def make_schedule_of_tasks(
+    given: multitask.Options, wanted: TasksFile, examples: Mapping[str, int], sizes: Mapping[str, int]
+) -> TaskSchedule:
+    """Returns the order of the steps, of tasks with so many examples, in batches of such sizes."""
+    counts = {name: batches_of(count, sizes[name]) for name, count in examples.items()}
+    if wanted.mixture is not None:
+        return epochs_of(steps_of(wanted.mixture, examples, counts), given.num_train_epochs, given.seed)
+    return epochs_of(counts, given.num_train_epochs, given.seed, **wanted.epochs)
+
+
+def _learner(
+    given, strategy, loaded, tokenizer, readers: Mapping[str, Reader], data: Mapping[str, Data], schedule: TaskSchedule,
+    optimization: Optimization,
+) -> tuple[Learner, dict[str, Member]]:  # fmt: skip
+    step_options.set_precision(given)
+    keras.utils.set_random_seed(given.seed)
+    with strategy.scope():
+        backbone = build_backbone(given, loaded)
+        tasks = {name: reader.made_task(loaded.config, data[name]) for name, reader in readers.items()}
+        for name, reader in readers.items():
+            reader.prepare_weights(tasks[name], backbone, loaded)
+        batches = {
+            name: _batches(tasks[name], data[name], reader.options, backbone, seed_of(given.seed, index))
+            for index, (name, reader) in enumerate(readers.items())
+        }
+        streams = {
+            name: Stream(tasks[name], batches[name], functools.partial(schedule.share, name), find.JOINT_HEAD + name)
+            for name in readers
+        }
+        learner = Learner(
+            strategy, backbone, streams, optimization.make_optimizer(), 1.0 if given.clip_norm is None else given.clip_norm,
+            given.seed, distribution.compiles(given.jit_compile, strategy), step_options.memory_of(given),
+        )  # fmt: skip
+    members = {}
+    for name, reader in readers.items():
+        scored = reader.name, tasks[name], learner, batches[name], data[name].labels, reader.decisive
+        evaluation = Evaluation(*scored, stream=name)
+        members[name] = Member(reader.options, reader, data[name], tasks[name], batches[name], tokenizer, evaluation)
+    return learner, members
+
+
+def _batches(task: Task, data: Data, options: finetune.Options, backbone: Backbone, seed: int) -> Batches:
+    keep = task.batch_features(backbone)
+    return Batches(data.source, task.transform(), options.train_batch_size, seed, keep, Remainders())

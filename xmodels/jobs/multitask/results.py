@@ -6,7 +6,7 @@ import os
 from data_pipelines.files import own_folder, write_json
 from xmodels.conversion import convert
 from xmodels.jobs.finetune.errors import write_errors
-from xmodels.jobs.multitask.job import Job, Member
+from xmodels.jobs.multitask.plan import Member, Plan
 from xmodels.models.folder import assign, read_json
 from xmodels.runs import folder as run_folder
 from xmodels.runs.fine_tuned import choose_settings, read_task, write_task
@@ -20,7 +20,7 @@ from xmodels.training.watching.progress import print_status
 SETS = ("evaluation", "test")  # of which answers are drawn, the first that there is
 
 
-def hand_over(job: Job, loop: Loop, state: checkpoints.State) -> Outcome:
+def hand_over(job: Plan, loop: Loop, state: checkpoints.State) -> Outcome:
     """Returns scores the weights that are handed over, and writes the folders of the tasks; returns what results and model card
     say."""
     folder, learner = job.options.model_dir, job.learner
@@ -59,7 +59,7 @@ def scores_of(member: Member, settings: dict) -> dict[str, float]:
     return found
 
 
-def write_member(job: Job, name: str, results: dict[str, float], facts: dict[str, str], settings: dict) -> None:
+def write_member(job: Plan, name: str, results: dict[str, float], facts: dict[str, str], settings: dict) -> None:
     """Writes the folder of a task, a finished run as `finetune` makes one but for states and log. It holds a copy of the network."""
     member = job.members[name]
     options, labels = member.options, member.data.labels
@@ -85,7 +85,7 @@ def write_member(job: Job, name: str, results: dict[str, float], facts: dict[str
     write_report(folder)
 
 
-def _kept(job: Job, state: checkpoints.State) -> tuple[int, str]:
+def _kept(job: Plan, state: checkpoints.State) -> tuple[int, str]:
     """Returns the step whose weights are handed over, and why."""
     if state.best_step is None:
         return state.step, f"step {state.step}, the last one (there is no eval_file to choose by)"

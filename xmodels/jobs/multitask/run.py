@@ -8,8 +8,8 @@ from data_pipelines.options.declaration import structural
 from xmodels.jobs import devices, dry_run, numbers
 from xmodels.jobs.finetune import options as finetune
 from xmodels.jobs.finetune.rates import print_rates
-from xmodels.jobs.multitask.job import MEAN_SCORE, Job, plan
 from xmodels.jobs.multitask.options import Options
+from xmodels.jobs.multitask.plan import MEAN_SCORE, Plan, plan
 from xmodels.jobs.multitask.results import hand_over
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
@@ -49,20 +49,20 @@ def _multitask(options: Options, strategy, workers: Workers) -> dict[str, float]
     return run(training_of(job), workers)
 
 
-def show(job: Job) -> None:
+def show(job: Plan) -> None:
     """Prints what would be trained; cost and examples are those of the first task."""
     announce(job)
     first = next(iter(job.members.values()))
     dry_run.show(numbers_of(job), job.learner, first.batches, job.tokenizer, job.num_steps, first.data.labels)
 
 
-def numbers_of(job: Job) -> list[tuple[str, object, str]]:
+def numbers_of(job: Plan) -> list[tuple[str, object, str]]:
     """Returns (name, value, where it comes from) of all that is set."""
     filled = {name: (value, job.options.optimizer) for name, value in _settings(job).items()}
     return numbers.origins(job.options, filled)
 
 
-def announce(job: Job) -> None:
+def announce(job: Plan) -> None:
     """Says what is learnt from what."""
     for name, each in job.members.items():
         print_status(
@@ -74,12 +74,12 @@ def announce(job: Job) -> None:
     print_rates(job.optimization, job.learner)
 
 
-def _steps(job: Job, name: str) -> int:
+def _steps(job: Plan, name: str) -> int:
     """Returns the batches of a task in an epoch; with a ratio those that are drawn from."""
     return job.schedule.stages[0][name] if "mixture" in job.epochs else job.members[name].batches_per_epoch
 
 
-def training_of(job: Job) -> Training:
+def training_of(job: Plan) -> Training:
     """Returns the training of a job. Where there are evaluation sets, it hands over the weights of the best epoch on the way."""
     options = job.options
 
@@ -103,7 +103,7 @@ def training_of(job: Job) -> Training:
     )  # fmt: skip
 
 
-def watch_of(job: Job) -> Watch:
+def watch_of(job: Plan) -> Watch:
     """Returns what looks at the run on the way, with predictions of some examples of each task."""
     options, samples = job.options, {}
     for name, each in job.members.items():
@@ -118,7 +118,7 @@ def watch_of(job: Job) -> Watch:
     )  # fmt: skip
 
 
-def identity_of(job: Job) -> Identity:
+def identity_of(job: Plan) -> Identity:
     """Returns which run this is."""
     options, loaded = job.options, job.loaded
     identity = {"job": "multitask", "model": loaded.model, "config": loaded.config.to_json()}
@@ -141,7 +141,7 @@ def identity_of_member(member) -> dict:
     return {**own, "labels": member.data.labels, "training_data_sha256": member.data.source.sha256}
 
 
-def _settings(job: Job) -> dict:
+def _settings(job: Plan) -> dict:
     """Returns the numbers that hold, under the names of their flags; the schedule of the tasks follows from `tasks` and the
     seed."""
     return {**job.optimization.settings(), "do_lower_case": job.tokenizer.describe().get("do_lower_case")}
