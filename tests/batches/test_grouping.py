@@ -219,7 +219,7 @@ def tokens_of(stream):
 @pytest.mark.parametrize("grouping", [BUCKETS, TOKENS], ids=["buckets", "tokens"])
 def test_translations_are_grouped_by_their_longer_side_and_keep_both(source, grouping):
     settings = dataclasses.replace(source.manifest.settings, packing="parallel")
-    source.manifest = dataclasses.replace(source.manifest, settings=settings)
+    source = RecordSource(source.name, dataclasses.replace(source.manifest, settings=settings))
     whole = Batches(source, frame_parallel(VOCABULARY, LENGTH), 6, 5)
     expected = {pair[0][0]: pair for batch in whole.once() for pair in pairs_of(batch)}
     found, wide = {}, 0
