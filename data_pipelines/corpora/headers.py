@@ -81,7 +81,8 @@ def find_columns(header: list[str], columns: Columns, with_labels: bool | None, 
 def check_no_header(fields: list[str], wanted: list[int | None], place: str) -> None:
     """Raises a UsageError where the first row of a file that is read by position names its text and its label."""
     text, _, label = (None if i is None or i >= len(fields) else fields[i].strip() for i in wanted)
-    if text and label and text.lower() in (*TEXT_NAMES, *PAIR_NAMES) and label.lower() in LABEL_NAMES:
+    alone = fields.count(text) == fields.count(label) == 1  # else only positions can tell them apart
+    if text and label and alone and text.lower() in (*TEXT_NAMES, *PAIR_NAMES) and label.lower() in LABEL_NAMES:
         named = [f"{flag}={fields[i].strip()}" for flag, i in zip(FLAGS, wanted, strict=True) if i is not None]
         raise UsageError(
             f"{place}: {text!r} and {label!r} are names of columns, and positions are for files without a header line. Give "

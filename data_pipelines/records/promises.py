@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature, Features
+from data_pipelines.records.shards import masked_crcs
 
 SAMPLE = 16  # records of the first shard
 LONGEST, TIMES = (
@@ -68,13 +69,13 @@ def _fits(count: int, feature: Feature) -> bool:
 
 
 def _records(path: str) -> Iterator[bytes]:
-    """Yields the records of a shard, as far as their lengths are possible."""
+    """Yields the records of a shard, up to the first one that is damaged."""
     with open(path, "rb") as file:
         while len(header := file.read(12)) == 12:
             (length,) = struct.unpack("<Q", header[:8])
             if length > 1 << 28:
                 return
             record = file.read(length)
-            if len(record) < length or len(file.read(4)) < 4:
+            if len(record) < length or file.read(4) != masked_crcs([record]).tobytes():
                 return
             yield record

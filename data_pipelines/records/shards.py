@@ -41,10 +41,10 @@ class Shard:
 def _frame(length: int) -> bytes:
     """Returns what stands before a record of that length: the length and its checksum."""
     packed = struct.pack("<Q", length)
-    return packed + _masked_crcs([packed]).tobytes()
+    return packed + masked_crcs([packed]).tobytes()
 
 
-def _masked_crcs(records: Sequence[bytes]) -> np.ndarray:
+def masked_crcs(records: Sequence[bytes]) -> np.ndarray:
     """Returns the checksums of records as TFRecord writes them, uint32 (N,)."""
     crcs = np.fromiter(map(google_crc32c.value, records), np.uint32, len(records))
     return ((crcs >> 15 | crcs << 17) + np.uint32(0xA282EAD8)).astype("<u4")
@@ -75,7 +75,7 @@ class ShardWriter:
         self.offsets += begins[-self.num_examples % CHUNK :: CHUNK].tolist()
         self.num_examples += len(records)
         self.num_bytes += int(lengths.sum()) + 16 * len(records)
-        crcs = _masked_crcs(records).tobytes()
+        crcs = masked_crcs(records).tobytes()
         tails = (crcs[begin : begin + 4] for begin in range(0, len(crcs), 4))
         parts = zip(map(_frame, lengths.tolist()), records, tails, strict=True)
         framed = b"".join(itertools.chain.from_iterable(parts))

@@ -271,10 +271,18 @@ def test_the_vocabulary_of_a_fast_tokenizer_is_read(tmp_path):
     path, _, _ = hugging_face_folder(tmp_path)
     (path / "vocab.txt").unlink()
     ids = {token: index for index, token in reversed(list(enumerate(TOKENS)))}
-    (path / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordPiece", "vocab": ids}}))
+    normalizer = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "lowercase": True}
+    parts = {"normalizer": {**normalizer, "strip_accents": None}, "pre_tokenizer": {"type": "BertPreTokenizer"}}
+    word_piece = {
+        "type": "WordPiece",
+        "unk_token": "[UNK]",
+        "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100,
+    }
+    (path / "tokenizer.json").write_text(json.dumps({**parts, "model": {**word_piece, "vocab": ids}}))
     assert_same(convert.load(f"hf:{path}"), random_checkpoint())
     ids["[PAD]"] = 99
-    (path / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordPiece", "vocab": ids}}))
+    (path / "tokenizer.json").write_text(json.dumps({**parts, "model": {**word_piece, "vocab": ids}}))
     with pytest.raises(CheckpointError, match="tokenizer.json: expected a WordPiece vocabulary"):
         convert.load(f"hf:{path}")
 

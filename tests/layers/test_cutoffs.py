@@ -127,7 +127,10 @@ def test_words_parted_by_blanks_keep_their_signs_and_marks_of_the_unknown(tmp_pa
     ids = tokenizer.encode("The <unk> fell by 1 @,@ 000 dollars .").ids
     assert [tokenizer.vocabulary.tokens[i] for i in ids] == "The [UNK] [UNK] by 1 @,@ 000 [UNK] .".split()
     assert tokenizer.describe()["segmenter"] == "presegmented"
-    with pytest.raises(UsageError, match="--segmenter=presegmented: parts the words of --tokenizer=words only"):
+    with pytest.raises(
+        UsageError,
+        match="--segmenter=presegmented: parts the words of --tokenizer=words and --tokenizer=word_characters",
+    ):
         train_tokenizer("characters", corpus, 100, segmenter="presegmented")
 
 

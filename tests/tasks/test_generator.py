@@ -191,7 +191,7 @@ def test_nothing_follows_the_end_that_a_beam_finds():
 
 
 def test_prompts_beyond_the_network_lose_their_beginning(run):
-    generator = load(run, 16)
+    generator = load(run, max_length=16)
     generator.generate(["one two"], Decoding(temperature=0.0), 5)
     assert generator.shortened() is None
     (found,) = generator.generate(["one two three four five six seven eight nine ten"], Decoding(temperature=0.0), 50)

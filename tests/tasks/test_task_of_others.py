@@ -6,7 +6,7 @@ import pytest
 
 from data_pipelines.errors import ReportedError
 from tests.helpers.small_served import small_run
-from xmodels.tasks.base import answer
+from xmodels.runs.fine_tuned import load_predictor
 from xmodels.tasks.base.find import names, task_class
 
 TASKS = [name for name in names() if task_class(name) is not None]
@@ -30,7 +30,7 @@ def test_the_task_of_another_network_is_refused(runs, own, more):
     for name in TASKS:
         (run / "task.json").write_text(json.dumps({**described, "task": name, **more}))
         try:
-            answer.load(str(run))
+            load_predictor(str(run))
         except ReportedError as error:
             refused += 1
             assert str(run) in str(error) or "task.json" in str(error)

@@ -29,7 +29,15 @@ ENGLISH = """The keeper walked along the old harbour, and the boats were counted
 Programmers rewrote the unaffordable parts themselves: it could sort 1,000,000 records.
 The walkers talked; the talkers walked. Nobody counted the cafés of the harbour in 1998, or 9,000 boats.
 """
-SIZES = {"wordpiece": 150, "byte_bpe": 300, "bpe": 150, "sentencepiece": 90, "characters": 60, "words": 40}
+SIZES = {
+    "wordpiece": 150,
+    "byte_bpe": 300,
+    "bpe": 150,
+    "sentencepiece": 90,
+    "characters": 60,
+    "words": 40,
+    "word_characters": 40,
+}
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,8 @@ def open_run(model_dir: str) -> OpenRun:
     """
     if filler := fill_mask.load(model_dir):
         return OpenRun(model_dir, filler, load_generator(model_dir) if identify(model_dir).writing else None)
-    if getattr(load_part(task_of(model_dir), "answer"), "GENERATOR", None):
+    task = task_of(model_dir)  # None of a published checkpoint whose head tells
+    if task and getattr(load_part(task, "answer"), "GENERATOR", None):
         return OpenRun(model_dir, None, load_generator(model_dir))
     if names.is_foreign(model_dir):
         from xmodels.jobs.predict.run import load_predictor  # imports TensorFlow

@@ -8,6 +8,7 @@ import dataclasses
 import glob
 import json
 import os
+import pathlib
 import random
 import shlex
 import shutil
@@ -332,8 +333,7 @@ def _write_rows(path: str, modules: list[docstrings.Module], each: int) -> None:
 
 def collect_chinese(folder: str, samples_dir: str | None) -> None:
     """Takes the samples written for this project; one document in ten of the text is held out."""
-    here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    source = os.path.join(samples_dir or os.path.join(here, "samples"), "zh")
+    source = os.path.join(samples_dir or os.path.join(pathlib.Path(__file__).parents[3], "samples"), "zh")
     paths = sorted(glob.glob(os.path.join(source, "*.txt")))
     if not paths:
         raise UsageError(f"{source}: no samples there. Name the folder `samples` of the repository with --samples_dir.")
