@@ -11,6 +11,7 @@ from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.ops.windows import keep_probabilities, noise_distribution, num_slots, skip_gram_pairs
 from tests.helpers.invocation import invoke
 from xmodels.conversion import convert, word_vectors
+from xmodels.conversion.vectors import glove, word2vec
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 LENGTH, WORDS = 40, 9
@@ -109,6 +110,17 @@ def test_files_are_those_of_gensim(tmp_path):
     (tmp_path / "cut.bin").write_bytes((folder / "vectors.bin").read_bytes()[:300])
     with pytest.raises(CheckpointError, match="its first line says 14"):
         word_vectors.read_binary(str(tmp_path / "cut.bin"))
+
+
+@pytest.mark.parametrize(
+    "write", [glove.write, word2vec.write_text, word2vec.write_binary], ids=["glove", "text", "binary"]
+)
+def test_a_file_of_vectors_is_written_whole_or_not_at_all(write, tmp_path):
+    path = tmp_path / "vectors"
+    path.write_bytes(b"what was there")
+    with pytest.raises(ValueError):  # one vector is missing
+        write(str(path), ["a", "b"], np.ones((1, 3), np.float32))
+    assert path.read_bytes() == b"what was there" and list(tmp_path.iterdir()) == [path]
 
 
 def test_from_text_to_vectors(stream_records, tmp_path):

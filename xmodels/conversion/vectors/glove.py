@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
+from data_pipelines.files import whole_file
 
 
 def write(path: str, words: Sequence[str], vectors: np.ndarray) -> None:
     """Writes words and vectors (V, D)."""
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
+    with whole_file(path, "w", newline="\n") as file:
         for word, vector in zip(words, vectors, strict=True):
             file.write(f"{word} {' '.join(map(str, vector.astype(np.float32)))}\n")
 

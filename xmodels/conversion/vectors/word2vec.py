@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
+from data_pipelines.files import whole_file
 
 LONGEST_HEADER = 200  # bytes of the first line
 LARGEST_WIDTH = 1 << 20
@@ -22,7 +23,7 @@ def read(path: str) -> tuple[list[str], np.ndarray]:
 
 def write_text(path: str, words: Sequence[str], vectors: np.ndarray) -> None:
     """Writes a line with the number of words and the width, then a line for each word: the word, and its numbers."""
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
+    with whole_file(path, "w", newline="\n") as file:
         file.write(f"{len(words)} {vectors.shape[1]}\n")
         for word, vector in zip(words, vectors, strict=True):
             file.write(f"{word} {' '.join(map(str, vector.astype(np.float32)))}\n")
@@ -30,7 +31,7 @@ def write_text(path: str, words: Sequence[str], vectors: np.ndarray) -> None:
 
 def write_binary(path: str, words: Sequence[str], vectors: np.ndarray) -> None:
     """Writes the same first line; then for each word its bytes, a blank, its numbers as little-endian float32, and a line feed."""
-    with open(path, "wb") as file:
+    with whole_file(path) as file:
         file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
         for word, vector in zip(words, vectors, strict=True):
             file.write(word.encode() + b" " + vector.astype("<f4").tobytes() + b"\n")
