@@ -42,7 +42,7 @@ class ArraySource:
         return part
 
     def window_sizes(self, epoch: int, seed: int) -> np.ndarray:
-        """Returns one window holds all."""
+        """Returns the size of the one window, which holds all examples."""
         return np.array([self.num_examples])
 
     def windows(self, epoch: tf.Tensor, seed: int, first: tf.Tensor) -> tf.data.Dataset:

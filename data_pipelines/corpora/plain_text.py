@@ -70,7 +70,7 @@ def read_documents(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator
 
 
 def read_sentences(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
-    """Yields each line is a sentence; a blank line ends the document."""
+    """Yields documents of which each line is a sentence; a blank line ends one."""
     sentences: list[str] = []
     opened = ""
     lines = Lines(piece, "blank", reading, monitor)
@@ -100,7 +100,7 @@ def read_text(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Docu
 
 
 def read_verbatim(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
-    """Yields the file is one document, with its line ends and blanks; a line end stands behind its last line. Lines may be of
+    """Yields the file as one document, with its line ends and blanks; a line end stands behind its last line. Lines may be of
     any length."""
     lines = Lines(piece, "file", reading, monitor, longest=ENDLESS, strip="\n")
     yield from continued(with_blanks(lines, "\n"), piece.path)

@@ -18,7 +18,7 @@ _MARKED = re.compile(
 
 
 def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
-    """Yields an article makes a document, without its title; lines are paragraphs of whole sentences."""
+    """Yields a document for each article, without its title; lines are paragraphs of whole sentences."""
     sentences: list[str] = []
     title = opened = None
     begins = False  # whether no line of the article was read yet

@@ -60,7 +60,7 @@ def mark_sentences(vocabulary: Vocabulary, stops: str = ".。!！?？") -> Op:
 
 
 def frame_denoising(vocabulary: Vocabulary, length: int) -> Op:
-    """Returns the encoder reads the noisy text, the decoder writes the clean one (BART; Lewis et al., 2019, section 2.2).
+    """Lets the encoder read the noisy text and the decoder write the clean one (BART; Lewis et al., 2019, section 2.2).
 
     `[CLS]` and `[SEP]` play `<s>` and `</s>`. The decoder reads `</s> <s> clean` and answers `<s> clean </s>`.
 

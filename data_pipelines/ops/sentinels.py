@@ -16,7 +16,7 @@ from data_pipelines.text.vocabulary import Vocabulary
 def corrupt_spans(
     sentinels: Sequence[int], eos_id: int, length: int, density: float = 0.15, mean: float = 3.0, pad_id: int = 0
 ) -> Op:
-    """Returns each hidden span becomes one sentinel in the input; the target is every sentinel followed by its span.
+    """Makes one sentinel of each hidden span in the input; the target is every sentinel followed by its span.
 
     Of n tokens round(density * n) are hidden, at least one and not all, in max(1, round(hidden / mean)) spans. Hidden
     and visible runs alternate, visible ones first, and all divisions into that many runs are equally likely. So the

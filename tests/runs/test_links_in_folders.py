@@ -95,6 +95,7 @@ def test_a_skipped_step_is_not_written_through_links(tmp_path, precious):
 def test_files_below_a_link_are_not_removed(tmp_path, precious):
     (tmp_path / "step_00000001").symlink_to(tmp_path)
     files.remove_own(str(tmp_path / "step_00000001"), [precious.name])
+    assert precious.exists()
 
 
 @pytest.mark.parametrize("name", run_folder.OWN_FOLDERS)

@@ -88,7 +88,7 @@ def axis_lengths(config) -> dict[str, int]:
 
 
 def complete(stored: dict) -> dict:
-    """Returns the inner width is four times the outer one where the file does not say. The network has one rate of dropout for
+    """Fills in the inner width, four times the outer one, where the file does not say. The network has one rate of dropout for
     embeddings and residuals, so two are refused."""
     rates = {stored[key] for key in ("embd_pdrop", "resid_pdrop") if key in stored}
     if len(rates) > 1:

@@ -63,7 +63,7 @@ class Predictor(answer.Predictor):
             )
 
     def answer(self, asked):
-        """Returns all layers are computed."""
+        """Returns the answers at the speed asked for; all layers are computed."""
         chosen = self.task.select(self.task.exits(self.backbone, asked), asked.get("speed", 0.0))
         return self.task.predict(chosen)
 
