@@ -166,7 +166,7 @@ def _contents(path: str) -> Iterator[str]:
         return
     if kind != "verbatim":
         raise UsageError(f"--test_file={path}: a table is not text to be read verbatim; give --input_format={kind}.")
-    with open_text(path) as file:
+    with open_text(path, by_lines=False) as file:
         text = file.read()
     yield text
 

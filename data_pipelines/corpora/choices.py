@@ -1,6 +1,5 @@
 """Reads multiple-choice questions: JSON lines, C3 and DREAM JSON, ChID idiom clozes, SWAG, CSV and TSV with an answer key."""
 
-import csv
 import dataclasses
 import itertools
 import string
@@ -9,6 +8,7 @@ from typing import Any
 
 from data_pipelines.corpora.json_lists import is_list, read_list
 from data_pipelines.corpora.labelled import as_text, as_texts, first_of, kind_of, read_json_lines
+from data_pipelines.corpora.tables import records
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 
@@ -105,19 +105,15 @@ def _read_c3(path: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
 def _read_separated(path: str, kind: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
     """Yields rows with SWAG's names in the first line, or with none: question, choices, answer."""
     with open_text(path) as file:
-        options = {"delimiter": ","} if kind == ".csv" else {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
-        reader = csv.reader(file, **options)
-        rows = ((f"{path}, line {reader.line_num}", fields) for fields in reader if fields)
-        try:
-            first = next(rows, None)
-            if first is None:
-                return
-            if FIRST_ENDING in first[1]:
-                yield from _endings(path, first[1], rows, with_answers)
-            else:
-                yield from (_with_key(place, fields) for place, fields in itertools.chain([first], rows))
-        except csv.Error as error:
-            raise DataError(f"{path}, line {reader.line_num}: {error}.") from None
+        found = records(file, "," if kind == ".csv" else "\t", lambda number: f"{path}, line {number}")
+        rows = ((f"{path}, line {number}", fields) for number, fields in found if fields)
+        first = next(rows, None)
+        if first is None:
+            return
+        if FIRST_ENDING in first[1]:
+            yield from _endings(path, first[1], rows, with_answers)
+        else:
+            yield from (_with_key(place, fields) for place, fields in itertools.chain([first], rows))
 
 
 def _with_key(place: str, fields: list[str]) -> ChoiceQuestion:

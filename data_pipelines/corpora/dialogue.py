@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from data_pipelines.corpora.compression import beginning
-from data_pipelines.corpora.documents import Document, kept_lines, limited
+from data_pipelines.corpora.documents import Document, kept_lines, limited, lines_of
 from data_pipelines.corpora.json_lines import DROPPED, field, parse
 from data_pipelines.corpora.lines import LONGEST_RECORD, Lines, Piece
 from data_pipelines.corpora.plain_text import read_sentences
@@ -44,7 +44,7 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
             else:
                 continue
             turns = [
-                " ".join(kept_lines(turn.strip().splitlines(), reading, monitor, lambda: lines.place)) for turn in turns
+                " ".join(kept_lines(lines_of(turn.strip()), reading, monitor, lambda: lines.place)) for turn in turns
             ]
             yield from limited(alternating(turns, "" if reading.language == "zh" else " "), lines.source)
 

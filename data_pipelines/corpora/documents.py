@@ -44,8 +44,13 @@ def from_text(
     if reading.verbatim:
         yield from continued(with_blanks(text.split("\n")), source)
         return
-    lines = kept_lines(text.splitlines(), reading, monitor, place or (lambda: source))
+    lines = kept_lines(lines_of(text), reading, monitor, place or (lambda: source))
     yield from limited([s for line in lines for s in reading.split(line.strip()) if s], source)
+
+
+def lines_of(text: str) -> list[str]:
+    """Returns the lines of a text, without their ends: LF or CR LF, as in files. Nothing else ends a line."""
+    return [line.removesuffix("\r") for line in text.split("\n")]
 
 
 def kept_lines(lines: list[str], reading: Reading, monitor: Monitor, place: Callable[[], str]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import BinaryIO, NamedTuple
 from data_pipelines.corpora import encodings
 from data_pipelines.corpora.compression import beginning, is_compressed, open_stream
 from data_pipelines.corpora.reading import Monitor, Reading
+from data_pipelines.corpora.text_files import check_line_feed
 from data_pipelines.errors import DataError
 
 LONGEST_LINE = 1_000_000  # bytes; a longer line is a file without line breaks, or not text
@@ -173,6 +174,8 @@ class Lines:
         share = piece.end - piece.start
         with open_stream(piece.path, self.encoding) as (stream, file):
             cursor = self.cursor = _Cursor(stream, self.longest, not self.is_streamed)
+            if self.longest < ENDLESS:
+                self._check_line_feed()
             for start, end in self._ranges():
                 self._go(start)
                 while not self._at_boundary(end):
@@ -193,6 +196,12 @@ class Lines:
             if piece.start == 0 and cursor.next == 0:
                 self.monitor.counts["empty_files"] += 1
         self.monitor.progress(share - reported)
+
+    def _check_line_feed(self) -> None:
+        """Raises a DataError if the whole file is one line with carriage returns in it, as lines of old Macs end."""
+        raw, length = self.cursor.peek()
+        if length <= self.longest and not raw.endswith(b"\n") and b"\r" in raw.rstrip(b"\r"):
+            check_line_feed(self.path, self.encoding)
 
     def _ranges(self) -> Iterator[tuple[int, int]]:
         """Yields the ranges of bytes that are ours, in order; reading moves all ends on to the next boundary."""

@@ -51,10 +51,5 @@ def _files(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[tuple[s
                 f"{longer} has more lines than {shorter}, which ends after {number:,}; line by line they must belong "
                 "together."
             )
-        if number == 0 and min(text.count("\r"), translation.count("\r")) > 9:
-            raise DataError(
-                f"{piece.path}, line 1: {text.count(chr(13)):,} carriage returns (CR) and no line feed: lines must end with LF. "
-                "`tr '\\r' '\\n'` makes it so; for --target_file too."
-            )
         if piece.is_whole or piece.holds(number >> BLOCK):
             yield text, translation, lines.source

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator
 
-from data_pipelines.corpora.documents import LONGEST_DOCUMENT, Document, continued, limited, with_blanks
+from data_pipelines.corpora.documents import LONGEST_DOCUMENT, Document, continued, limited, lines_of, with_blanks
 from data_pipelines.corpora.lines import ENDLESS, Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.text.sentences import SPLITTERS, join_lines
@@ -16,7 +16,8 @@ PROSE_DOCUMENT = 32  # sentences; paragraphs of free prose are gathered to about
 
 def guess_layout(sample: str, language: str) -> str:
     """Chooses between the three by sentences a line, by lines between blank ones, and by where lines end."""
-    lines = sample.splitlines()[:-1] or sample.splitlines()
+    lines = lines_of(sample)
+    lines = lines[:-1] if len(lines) > 1 else lines
     texts = [line for line in lines if line.strip()]
     per_line = sum(len(SPLITTERS[language](line)) for line in texts) / max(1, len(texts))
     is_chinese, sizes = language == "zh", [len(block) for block in _blocks(lines)]
@@ -66,7 +67,7 @@ def read_documents(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator
     """Yields a document a line, in whole sentences."""
     lines = Lines(piece, "line", reading, monitor)
     for line in lines:
-        yield from limited([s for part in line.splitlines() for s in reading.split(part)], lines.source)
+        yield from limited(reading.split(line), lines.source)
 
 
 def read_sentences(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
@@ -74,8 +75,7 @@ def read_sentences(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator
     sentences: list[str] = []
     opened = ""
     lines = Lines(piece, "blank", reading, monitor)
-    # Within what line feeds part, other ends of lines (CR, U+2028, U+2029, U+0085) do so too.
-    for line in (part.strip() for raw in lines for part in (raw.splitlines() or [""])):
+    for line in lines:
         if line:
             opened = opened if sentences else lines.source
             sentences.append(line)

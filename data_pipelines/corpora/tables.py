@@ -156,9 +156,8 @@ def separated_rows(
         refuse: called with the place of a row that cannot be used and what is wrong with it; raises an error, or the row is
             left out. A quote in CSV that is not closed is such, and so is text behind a closing one.
     """
-    csv.field_size_limit(longest_field)
     header = wanted = None
-    for line, fields in _records(lines, delimiter, place, refuse):
+    for line, fields in records(lines, delimiter, place, refuse, longest_field):
         if not fields:
             continue
         if header is None and not columns.by_position:
@@ -187,9 +186,30 @@ def separated_rows(
         yield Row((text,) if pair is None else (text, pair), None if label is None else label.strip(), line)
 
 
-def _records(lines: Iterable[str], delimiter: str, place, refuse) -> Iterator[tuple[int, list[str]]]:
+def records(
+    lines: Iterable[str],
+    delimiter: str,
+    place: Callable[[int], str],
+    refuse: Callable[[str, str], None] = _refuse,
+    longest_field: int = _LONGEST_FIELD,
+) -> Iterator[tuple[int, list[str]]]:
     """Yields the number of its first line and the fields of each row; behind a row that is refused the next line begins one."""
-    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    csv.field_size_limit(longest_field)
+    return (_quoted if delimiter == "," else _parted)(lines, delimiter, place, refuse)
+
+
+def _parted(lines, delimiter, place, refuse) -> Iterator[tuple[int, list[str]]]:
+    """Yields the rows of a table without quotes: all that stands between two delimiters belongs to a field."""
+    for number, line in enumerate(lines, 1):
+        fields = line.split(delimiter) if (line := line.rstrip("\r\n")) else []
+        if max(map(len, fields), default=0) > csv.field_size_limit():
+            refuse(place(number), f"a field holds more than {csv.field_size_limit():,} characters")
+        else:
+            yield number, fields
+
+
+def _quoted(lines, delimiter, place, refuse) -> Iterator[tuple[int, list[str]]]:
+    """Yields the rows of a table whose fields may stand in quotes, and hold line breaks then."""
     source, taken, again = iter(lines), [], collections.deque()
 
     def feed():
@@ -198,7 +218,7 @@ def _records(lines: Iterable[str], delimiter: str, place, refuse) -> Iterator[tu
             yield taken[-1]
 
     def reader():
-        return csv.reader(feed(), delimiter=delimiter, quoting=quoting, strict=True)
+        return csv.reader(feed(), delimiter=delimiter, strict=True)
 
     rows, number = reader(), 1
     while True:

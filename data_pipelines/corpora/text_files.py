@@ -7,14 +7,20 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from data_pipelines.corpora import encodings
-from data_pipelines.corpora.compression import beginning, open_stream
+from data_pipelines.corpora.compression import beginning, open_stream, stem
 from data_pipelines.errors import DataError
+
+LONGEST_LINE = 16_000_000  # bytes of a line that is looked at for its end
 
 
 @contextlib.contextmanager
-def open_text(path: str) -> Iterator[TextIO]:
-    """Yields a text file, also compressed, in the encoding that `encodings.assume` or its byte-order mark says; line ends are
-    kept.
+def open_text(path: str, by_lines: bool = True) -> Iterator[TextIO]:
+    """Yields a text file, also compressed, in the encoding that `encodings.assume` or its byte-order mark says. Its lines end
+    with a line feed, and keep their ends.
+
+    Args:
+        by_lines: whether lines are what is read; then a file without a line feed whose lines end with carriage returns is
+            an error.
 
     Raises:
         DataError: there is no such file, or what goes wrong while it is read; names the file, and the line of bad text.
@@ -26,9 +32,11 @@ def open_text(path: str) -> Iterator[TextIO]:
         raise DataError(encodings.wide_message(path, head, name))
     if message := encodings.binary_message(path, head):
         raise DataError(f"{message}. Take it out of the files that are read, or fetch it again.")
+    if by_lines and b"\n" not in head and b"\r" in head and not stem(path).lower().endswith(".json"):
+        check_line_feed(path, encoding)
     try:
         with open_stream(path, encoding) as (stream, _):
-            file = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+            file = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="\n")
             try:
                 yield file
             finally:
@@ -38,6 +46,18 @@ def open_text(path: str) -> Iterator[TextIO]:
         raise DataError(_bad_text(path, encoding)) from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error}).") from None
+
+
+def check_line_feed(path: str, encoding: str) -> None:
+    """Raises a DataError if a file has carriage returns (CR), as lines of old Macs end with, but no line feed (LF)."""
+    with open_stream(path, encoding) as (stream, _):
+        line = stream.readline(LONGEST_LINE)
+    count = line.rstrip(b"\r").count(b"\r")
+    if count and not line.endswith(b"\n"):
+        raise DataError(
+            f"{path}, line 1: no line feed (LF), but {count:,} carriage return(s) (CR) in it: lines must end with LF or CR LF. "
+            "`tr '\\r' '\\n'` makes it so."
+        )
 
 
 def _bad_text(path: str, encoding: str) -> str:

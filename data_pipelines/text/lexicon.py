@@ -33,7 +33,7 @@ class Lexicon:
                 raw = file.read()
             digest.update(hashlib.sha256(raw).digest())
             try:
-                lines = raw.decode("utf-8-sig").splitlines()
+                lines = raw.decode("utf-8-sig").split("\n")
             except UnicodeDecodeError as error:
                 raise DataError(f"{flag}={path}: not valid UTF-8 at byte {error.start}; convert the file.") from None
             for number, line in enumerate(lines, 1):

@@ -152,7 +152,7 @@ def _tokenizer(folder: str) -> TokenizerFiles | None:
     dictionary, encoder, merges = paths
     spelled = {number: token for token, number in read_json(encoder).items()}
     tokens = list(SPECIAL)
-    with open(dictionary, encoding="utf-8") as file:
+    with open(dictionary, encoding="utf-8", newline="\n") as file:
         for number, line in enumerate(file, 1):
             entry = line.split(" ")[0]
             token = spelled.get(int(entry)) if entry.isdigit() else entry  # fillers such as madeupword0000
@@ -160,7 +160,7 @@ def _tokenizer(folder: str) -> TokenizerFiles | None:
                 raise CheckpointError(f"{dictionary}, line {number}: {entry} is no id of {ENCODER}.")
             tokens.append(token)
     ids = {token: index for index, token in enumerate([*tokens, MASK])}
-    with open(merges, encoding="utf-8") as file:
+    with open(merges, encoding="utf-8", newline="\n") as file:
         pairs = [line for line in file if line.strip() and not line.startswith("#version")]
     files = {
         "vocab.json": json.dumps(ids, ensure_ascii=False).encode(),

@@ -214,8 +214,8 @@ def _their_tokenizer(form: formats.KerasHub, files: TokenizerFiles | None):
                 files.write(folder)
                 return made(vocabulary=os.path.join(folder, "vocab.txt"), lowercase=bool(files.do_lower_case))
         if files.kind == "byte_bpe" and form.byte_bpe and not files.do_lower_case:
-            merges = files.files["merges.txt"].decode().splitlines()
-            merges = [line for line in merges if line and not line.startswith("#version")]
+            lines = [line.rstrip("\r") for line in files.files["merges.txt"].decode().split("\n")]
+            merges = [line for line in lines if line and not line.startswith("#version")]
             return made(vocabulary=json.loads(files.files["vocab.json"]), merges=merges)
         if files.kind == "sentencepiece" and form.sentence_pieces and not files.do_lower_case:
             return made(proto=files.files["spiece.model"])

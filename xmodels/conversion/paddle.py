@@ -153,7 +153,7 @@ def _tokenizer(folder: str) -> TokenizerFiles | None:
         return None
     tokens = []
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig", newline="\n") as file:
             for number, line in enumerate(file):
                 token, tab, identity = line.rstrip("\r\n").partition("\t")
                 if tab and identity.strip() != str(number):

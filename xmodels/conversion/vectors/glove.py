@@ -28,7 +28,7 @@ def read(path: str) -> tuple[list[str], np.ndarray]:
     rows: list[np.ndarray] = []
     with open(path, encoding="utf-8", newline="\n") as file:
         for number, line in enumerate(file, start=1):
-            parts = line.rstrip("\n").split(" ")
+            parts = line.rstrip("\r\n").split(" ")
             width = len(rows[0]) if rows else len(parts) - 1
             word, values = " ".join(parts[:-width]), parts[-width:]
             try:
