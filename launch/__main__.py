@@ -21,7 +21,7 @@ def overview() -> str:
     column = max(map(len, verbs()))
     for section in SECTIONS:
         summaries = {
-            f"{c.name:{column}}": c.summary.split(". ")[0].rstrip(".") for c in commands if c.section == section
+            f"{c.name:{column}}": c.summary.split(". ")[0].rstrip(".") for c in commands if section == c.options.SECTION
         }
         lines += ["", f"{section}:", *(f"  {line}" for line in listed(summaries, 98))]
     return "\n".join([*lines, "", "`xmodels VERB --help` shows the flags of a verb and an example."])

@@ -3,6 +3,8 @@
 import collections
 import contextlib
 import difflib
+import importlib
+import inspect
 import os
 import sys
 import textwrap
@@ -13,11 +15,14 @@ from absl import flags
 from data_pipelines.errors import ReportedError
 from data_pipelines.escaping import TerminalStream, for_terminal
 from data_pipelines.options.declaration import REQUIRED, SWITCH, Option, options_of
-from xmodels.jobs.verbs import run
+from xmodels.jobs.verbs import options_module, run
 
 EXIT_USAGE, EXIT_DATA = 2, 3
 EXIT_PIPE = 128 + 13  # what the shell says of a program that SIGPIPE ended
-SECTIONS = ("Begin here", "Text and labelled data", "Training", "Using a network", "Vectors of texts", "Checkpoints and serving", "TPUs")  # fmt: skip
+SECTIONS = (
+    "Begin here", "Text and labelled data", "Training", "Using a network", "Vectors of texts", "Checkpoints and serving",
+    "TPUs",
+)  # fmt: skip
 DEFINE = {
     str: flags.DEFINE_string, bool: flags.DEFINE_boolean, int: flags.DEFINE_integer,
     float: flags.DEFINE_float,
@@ -28,15 +33,16 @@ class Command:
     """One verb with its own set of flags.
 
     Args:
-        options: its dataclass, in a module of the verb's name or in `options.py` of its folder; each field is a flag.
-        summary: what it does, in a sentence or two.
-        example: a command that works.
-        section: of SECTIONS, under which `xmodels --help` lists it.
+        options: its dataclass, in a module of the verb's name or in `options.py` of its folder; each field is a flag. `SECTION` is the
+            one of SECTIONS under which `xmodels --help` lists the verb. The docstring of the module says what the verb does; what is
+            indented there is an example.
     """
 
-    def __init__(self, options: type, summary: str, example: str, section: str):
+    def __init__(self, options: type):
         self.name = options.__module__.removesuffix(".options").rpartition(".")[2]
-        self.options, self.summary, self.example, self.section = options, summary, example, section
+        self.options = options
+        summary, _, example = inspect.getdoc(sys.modules[options.__module__]).partition("\n\n")
+        self.summary, self.example = " ".join(summary.split()), textwrap.dedent(example)
         self.values = flags.FlagValues()
         self.declared = options_of(options)
         for option in self.declared:
@@ -79,7 +85,7 @@ class Command:
     def usage(self, task: str | None = None) -> str:
         """Returns the text of `--help`, with the flags of a task where one is named."""
         lines = [*textwrap.wrap(f"xmodels {self.name}: {self.summary}", 100), "", "Example:"]
-        lines += [f"  {line}" for line in self.example.strip().splitlines()]
+        lines += [f"  {line}" for line in self.example.splitlines()]
         section = None
         for option in self.shown(task):
             if option.section != section:
@@ -143,7 +149,7 @@ class Command:
         return next((name for name in named if name in known and name != "auto"), None)
 
     def _warn_of_repeated(self, arguments: list[str]) -> None:
-        """Warns of a flag that is given twice: the last value counts, as with Google's scripts, and a text would be lost in silence."""
+        """Warns of a flag that is given twice: the last value counts, as with Google's scripts, and a text would be lost."""
         aliases = {option.alias: option.shown for option in self.declared if option.alias}
         single = {o.shown for o in self.declared if not (o.positional or o.repeatable or o.type is bool)}
         names = [argument.lstrip("-").partition("=")[0] for argument in arguments if argument.startswith("--")]
@@ -177,6 +183,18 @@ class Command:
             return 0
 
         return guarded(f"xmodels {self.name}", work)
+
+
+def entry_point(module: str, name: str) -> Command:
+    """Returns the command of a module `launch.VERB`; runs it where the module is the program, as with `python -m launch.VERB`.
+
+    Args:
+        name: the module's `__name__`.
+    """
+    command = Command(importlib.import_module(options_module(module.rpartition(".")[2])).Options)
+    if name == "__main__":
+        sys.exit(command.main())
+    return command
 
 
 def _described(option: Option) -> list[str]:

@@ -1,16 +1,5 @@
-"""Converts checkpoints between formats."""
+"""`python -m launch.convert_checkpoint` is `xmodels convert_checkpoint`."""
 
-import sys
+from launch.command import entry_point
 
-from launch.command import Command
-from xmodels.jobs.convert_checkpoint.options import Options
-
-COMMAND = Command(
-    Options,
-    "Converts checkpoints between Hugging Face folders, Google's TensorFlow 1 files, folders of xmodels, and more formats. Nothing is overwritten.",
-    "xmodels convert_checkpoint --from=hf:bert-base-chinese --to=model --verify",
-    "Checkpoints and serving",
-)
-
-if __name__ == "__main__":
-    sys.exit(COMMAND.main())
+COMMAND = entry_point(__spec__.name, __name__)

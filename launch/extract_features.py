@@ -1,17 +1,5 @@
-"""Writes the hidden states of a network."""
+"""`python -m launch.extract_features` is `xmodels extract_features`."""
 
-import sys
+from launch.command import entry_point
 
-from launch.command import Command
-from xmodels.jobs.extract_features.options import Options
-
-COMMAND = Command(
-    Options,
-    "Writes the hidden states of any network: a vector for each token, or pooled to one for each text (docs/features.md).",
-    "xmodels extract_features --model_dir=run --input_file=texts.txt --output_file=tokens.jsonl\n"
-    "xmodels extract_features --model_dir=run --layers=-1 --pooling=mean --input_file=texts.txt --output_file=vectors.npy",
-    "Vectors of texts",
-)
-
-if __name__ == "__main__":
-    sys.exit(COMMAND.main())
+COMMAND = entry_point(__spec__.name, __name__)

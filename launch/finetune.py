@@ -1,17 +1,5 @@
-"""Fine-tunes a pretrained network on a labelled table."""
+"""`python -m launch.finetune` is `xmodels finetune`."""
 
-import sys
+from launch.command import entry_point
 
-from launch.command import Command
-from xmodels.jobs.finetune.options import Options
-
-COMMAND = Command(
-    Options,
-    "Fine-tunes a pretrained network on a labelled table. The same command resumes after an interruption.",
-    "xmodels finetune --task=classify --init_checkpoint=run --train_file=train.tsv --eval_file=dev.tsv \\\n"
-    "    --test_file=test.tsv --model_dir=classifier",
-    "Training",
-)
-
-if __name__ == "__main__":
-    sys.exit(COMMAND.main())
+COMMAND = entry_point(__spec__.name, __name__)

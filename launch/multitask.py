@@ -1,16 +1,5 @@
-"""Fine-tunes one network on several tasks together."""
+"""`python -m launch.multitask` is `xmodels multitask`."""
 
-import sys
+from launch.command import entry_point
 
-from launch.command import Command
-from xmodels.jobs.multitask.options import Options
-
-COMMAND = Command(
-    Options,
-    "Fine-tunes one network on several tasks together, with a head for each (MT-DNN). The same command resumes after an interruption.",
-    "xmodels multitask --tasks_file=tasks.yaml --set=DATA=data --init_checkpoint=run --model_dir=joint",
-    "Training",
-)
-
-if __name__ == "__main__":
-    sys.exit(COMMAND.main())
+COMMAND = entry_point(__spec__.name, __name__)

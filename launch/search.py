@@ -1,18 +1,5 @@
-"""Finds the texts in an index that are nearest to each query."""
+"""`python -m launch.search` is `xmodels search`."""
 
-import sys
+from launch.command import entry_point
 
-from launch.command import Command
-from xmodels.jobs.search.options import Options
-
-COMMAND = Command(
-    Options,
-    "Finds the texts in an index that are nearest to each query.",
-    "xmodels search --index=index --model_dir=siamese --text='How do I reset my password?' --top_k=5\n"
-    "xmodels search --index=index --model_dir=siamese --input_file=queries.txt --output_file=found.jsonl\n"
-    "xmodels search --index=index --model_dir=siamese --input_file=queries.txt --rerank_model_dir=ranker",
-    "Vectors of texts",
-)
-
-if __name__ == "__main__":
-    sys.exit(COMMAND.main())
+COMMAND = entry_point(__spec__.name, __name__)

@@ -11,30 +11,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from data_pipelines.errors import UsageError
-from data_pipelines.options.declaration import REQUIRED, create, modules_of, nearest, options_of
-from xmodels.jobs.verbs import run
+from data_pipelines.options.declaration import REQUIRED, create, nearest, options_of
+from xmodels.jobs import verbs as registry
 from xmodels.training.devices.processor import prefer_onednn
 
 if TYPE_CHECKING:
     from xmodels.jobs.open_run import OpenRun
 
-JOBS, DATA_OPTIONS = "xmodels.jobs", "data_pipelines.options"  # a folder a verb, and a file a verb
 NOT_FROM_PYTHON = ("cloud_tpu", "compare", "doctor", "quickstart", "serve")
 
 
 def options_module(verb: str) -> str | None:
     """Returns the module with the `Options` of a verb that Python has; None where there is none."""
-    if verb in NOT_FROM_PYTHON:
-        return None
-    found = [f"{DATA_OPTIONS}.{verb}"] if verb in modules_of(DATA_OPTIONS) else []
-    if verb in modules_of(JOBS) and "options" in modules_of(f"{JOBS}.{verb}"):
-        found.append(f"{JOBS}.{verb}.options")
-    return next((name for name in found if hasattr(importlib.import_module(name), "Options")), None)
+    return None if verb in NOT_FROM_PYTHON else registry.options_module(verb)
 
 
 def verbs() -> list[str]:
     """Returns the verbs that Python has."""
-    return sorted(name for package in (JOBS, DATA_OPTIONS) for name in modules_of(package) if options_module(name))
+    return [verb for verb in registry.names() if verb not in NOT_FROM_PYTHON]
 
 
 def function_of(verb: str) -> Callable[..., Any]:
@@ -49,7 +43,7 @@ def function_of(verb: str) -> Callable[..., Any]:
             options = create(module.Options, values)
         except UsageError as error:
             raise UsageError(f"xmodels.{verb}: {error}") from None
-        return run(options)
+        return registry.run(options)
 
     declared = options_of(module.Options)
     call.__name__ = call.__qualname__ = verb

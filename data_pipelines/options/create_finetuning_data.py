@@ -1,4 +1,9 @@
-"""The options of `xmodels create_finetuning_data`."""
+r"""Turns labelled data into sharded records for fine-tuning. Checks every example, can use several processes, and
+resumes after an interruption.
+
+    xmodels create_finetuning_data --task=answer_span --input_file=train-v2.0.json --vocab_file=vocab.txt \
+        --max_seq_length=384 --output_dir=records --num_workers=8
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -58,6 +63,7 @@ class RecordOptions:
 class Options(RecordOptions):
     """The records, where they are written, and which processes make them."""
 
+    SECTION: ClassVar = "Text and labelled data"
     JOB: ClassVar = "data_pipelines.finetuning.command:create_finetuning_data"
 
     output_dir: str = option(REQUIRED, "New folder for the records and their manifest.", section="Output and work")

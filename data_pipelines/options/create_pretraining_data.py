@@ -1,4 +1,9 @@
-"""The options of `xmodels create_pretraining_data`."""
+r"""Turns raw text into sharded records for pretraining. Reads the text as a stream, can use several processes, and
+resumes after an interruption.
+
+    xmodels create_pretraining_data --input_file='corpus/*.txt' --vocab_file=vocab.txt --output_dir=records \
+        --language=zh --do_whole_word_mask --segmenter=jieba --num_workers=8
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -60,6 +65,7 @@ class RecordOptions(InputOptions):
 class Options(RecordOptions):
     """The records, where they are written, and which processes make them."""
 
+    SECTION: ClassVar = "Text and labelled data"
     JOB: ClassVar = "data_pipelines.pretraining.command:create_pretraining_data"
 
     output_dir: str = option(REQUIRED, "New folder for the records and their manifest.", section="Output and work")

@@ -1,4 +1,11 @@
-"""The options of `xmodels inspect_data`."""
+"""Shows records: decoded examples with their masked tokens, statistics of the masking, and whether files are complete.
+With --vocab_file, it reports how a vocabulary fits a corpus; with --contamination, how much of a test set occurs in
+one.
+
+    xmodels inspect_data --data_dir=records --objective=spans --verify
+    xmodels inspect_data --vocab_file=vocab.txt --input_file='corpus/*.txt'
+    xmodels inspect_data --contamination='test*.tsv' --input_file='corpus/*.txt'
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -13,6 +20,7 @@ from data_pipelines.text.tokenizer_settings import TOKENIZERS
 class Options:
     """Records to show; or a vocabulary or test sets to compare with a corpus."""
 
+    SECTION: ClassVar = "Text and labelled data"
     JOB: ClassVar = "data_pipelines.inspect.command:inspect_data"
 
     data_dir: str | None = option(None, "Folder of records to show.", section="Data")

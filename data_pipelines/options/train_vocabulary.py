@@ -1,4 +1,7 @@
-"""The options of `xmodels train_vocabulary`."""
+"""Trains a vocabulary on your text, and reports how well it fits. The same text gives the same vocabulary.
+
+xmodels train_vocabulary --input_file='corpus/*.txt' --language=en --vocab_size=30000 --output_file=vocab.txt
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -12,6 +15,7 @@ from data_pipelines.text.tokenizer_settings import CHOICES, TOKENIZERS
 class Options(InputOptions):
     """What to read, which kind of vocabulary to train on it, and where to write it."""
 
+    SECTION: ClassVar = "Text and labelled data"
     JOB: ClassVar = "data_pipelines.pretraining.vocabulary:train_vocabulary"
 
     tokenizer: str = option("wordpiece", "Kind of vocabulary: WordPiece (BERT), byte-level BPE (GPT-2, RoBERTa), BPE with an end-of-word marker (GPT-1), SentencePiece unigram (ALBERT, XLNet, T5), single characters, or whole words.", section="Vocabulary", choices=TOKENIZERS)  # fmt: skip

@@ -17,6 +17,7 @@ from launch.__main__ import overview, verbs
 from launch.command import SECTIONS, Command
 from tests.helpers.invocation import invoke
 from xmodels import systems
+from xmodels.jobs import verbs as registry
 from xmodels.jobs.finetune import options as finetune
 from xmodels.jobs.pretrain import options as pretrain
 from xmodels.layers import mixers
@@ -52,7 +53,7 @@ def test_a_subclass_shows_its_own_first_and_changes_only_the_default():
 
 
 def test_the_command_line_and_python_make_equal_options():
-    command = Command(Options, "Does.", "xmodels does", "Training")
+    command = Command(Options)
     words = ["--origin=x", "--set=a=1", "--set=b=2", "--nojit", "--rate=1"]
     values = {"source": pathlib.Path("x"), "set": {"a": 1, "b": 2}, "jit": False, "rate": 1}
     assert command.parse(words) == create(Options, values)
@@ -222,3 +223,10 @@ def test_the_overview_names_every_verb_once_under_a_section():
     shown = overview().splitlines()
     assert [line[:-1] for line in shown if line.endswith(":") and not line.startswith(" ")] == list(SECTIONS)
     assert sorted(line.split()[0] for line in shown if re.match("  [a-z]", line)) == verbs()
+
+
+def test_every_verb_has_an_entry_point_and_its_options_say_what_it_does():
+    assert verbs() == registry.names()
+    for verb in verbs():
+        command = importlib.import_module(f"launch.{verb}").COMMAND
+        assert command.name == verb and command.summary.endswith(".") and f"xmodels {verb}" in command.example

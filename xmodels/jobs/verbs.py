@@ -9,13 +9,27 @@ import sys
 from typing import Any
 
 from data_pipelines.corpora import encodings
-from data_pipelines.options.declaration import options_of
+from data_pipelines.options.declaration import modules_of, options_of
 from data_pipelines.paths import check_local
 from data_pipelines.quiet import quiet_start
 from xmodels.runs.preflight import check_backend
 from xmodels.training.devices.processor import prefer_onednn
 
+JOBS, DATA_OPTIONS = "xmodels.jobs", "data_pipelines.options"  # a folder a verb, and a file a verb
 NOT_A_PATH = ("tpu",)  # may be an address
+
+
+def options_module(verb: str) -> str | None:
+    """Returns the module with the `Options` of a verb; None where there is no such verb."""
+    found = [f"{DATA_OPTIONS}.{verb}"] if verb in modules_of(DATA_OPTIONS) else []
+    if verb in modules_of(JOBS) and "options" in modules_of(f"{JOBS}.{verb}"):
+        found.append(f"{JOBS}.{verb}.options")
+    return next((name for name in found if hasattr(importlib.import_module(name), "Options")), None)
+
+
+def names() -> list[str]:
+    """Returns all verbs, sorted."""
+    return sorted(name for package in (JOBS, DATA_OPTIONS) for name in modules_of(package) if options_module(name))
 
 
 def run(options: Any) -> Any:

@@ -1,4 +1,7 @@
-"""The options of `xmodels average_checkpoints`."""
+"""Averages the weights of the last states of a run, as the Transformer paper does, and writes them as a model folder.
+
+xmodels average_checkpoints --model_dir=run --last=5 --output_dir=averaged
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -10,6 +13,7 @@ from data_pipelines.options.declaration import REQUIRED, option
 class Options:
     """A run, how many of its states to average, and the model folder to write."""
 
+    SECTION: ClassVar = "Checkpoints and serving"
     JOB: ClassVar = "xmodels.jobs.average_checkpoints.run:average_checkpoints"
 
     model_dir: str = option(REQUIRED, "Run folder; the run may be unfinished.", section="Run and output")

@@ -1,4 +1,12 @@
-"""The options of `xmodels cloud_tpu`."""
+r"""Rents a Cloud TPU and runs a command of xmodels on it. ACTION is the first word: create requests the TPU; submit
+requests it if need be, installs the project on every host, starts the command there, and starts again when the TPU
+is taken away; logs shows the log; delete gives the TPU back. By default it only prints the gcloud commands
+(docs/tpu.md).
+
+    xmodels cloud_tpu submit --accelerator_type=v5litepod-8 --zone=us-west4-a --project=my-project --bucket=my-bucket \
+        --spot --command='pretrain --system=bert --data_dir=/mnt/xmodels/records --model_dir=/mnt/xmodels/run \
+        --distribution_strategy=tpu'
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -10,6 +18,7 @@ from data_pipelines.options.declaration import REQUIRED, option
 class Options:
     """The action, the TPU and the job."""
 
+    SECTION: ClassVar = "TPUs"
     JOB: ClassVar = "xmodels.jobs.cloud_tpu.run:cloud_tpu"
 
     action: str = option(REQUIRED, "What to do: the first word of the command line.", section="TPU", choices=("create", "submit", "logs", "delete"), positional=True)  # fmt: skip

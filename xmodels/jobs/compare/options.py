@@ -1,4 +1,8 @@
-"""The options of `xmodels compare`."""
+"""Compares models on a corpus of your own: pretrains each with an equal budget, fine-tunes all on the same tasks, and
+writes one page.
+
+    xmodels compare --plan=plan.yaml --set=corpus=text --output_dir=comparison --dry_run
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -10,6 +14,7 @@ from data_pipelines.options.declaration import REQUIRED, option
 class Options:
     """A plan, the output folder, and which part of the plan to run."""
 
+    SECTION: ClassVar = "Training"
     JOB: ClassVar = "xmodels.jobs.compare.run:compare"
     EARLY: ClassVar = "xmodels.jobs.early:comparing"
 

@@ -1,4 +1,8 @@
-"""The options of `xmodels convert_checkpoint`."""
+"""Converts checkpoints between Hugging Face folders, Google's TensorFlow 1 files, folders of xmodels, and more
+formats. Nothing is overwritten.
+
+    xmodels convert_checkpoint --from=hf:bert-base-chinese --to=model --verify
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -15,6 +19,7 @@ VECTORS = ", ".join(f"{name}:FILE" for name in modules_of("xmodels.conversion.ve
 class Options:
     """The checkpoint to read and the one to write."""
 
+    SECTION: ClassVar = "Checkpoints and serving"
     JOB: ClassVar = "xmodels.jobs.convert_checkpoint.run:convert_checkpoint"
 
     source: str = option(REQUIRED, "Checkpoint to read: hf:FOLDER (safetensors), tf1:PREFIX or tf1:FOLDER, fairseq:FOLDER (RoBERTa's model.pt, with --allow_pickle), paddle:FOLDER (ERNIE), keras_hub:FOLDER (a preset), " + FURTHER + "sentence_transformers:FOLDER, or a run or model folder of xmodels.", section="Checkpoints", flag="from")  # fmt: skip

@@ -1,4 +1,8 @@
-"""The options of `xmodels encode`."""
+"""Encodes texts as vectors with a Siamese network, and writes them.
+
+xmodels encode --model_dir=siamese --input_file=texts.txt --output_file=vectors.npy
+xmodels encode --model_dir=siamese --input_file=titles.tsv --text_column=title --output_file=vectors.parquet
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -11,6 +15,7 @@ from data_pipelines.options.input import encoding_option
 class Options:
     """A Siamese network and the texts to encode."""
 
+    SECTION: ClassVar = "Vectors of texts"
     JOB: ClassVar = "xmodels.jobs.encode.run:encode"
     EARLY: ClassVar = "xmodels.jobs.early:using"
     NEEDS_TENSORFLOW: ClassVar = True

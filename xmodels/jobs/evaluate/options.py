@@ -1,4 +1,12 @@
-"""The options of `xmodels evaluate`."""
+"""Scores a network: labels, tags and answers, perplexity of texts, or BLEU of translations. Labels are scored by
+accuracy, F1 and confusions; texts also by bits per byte, last words and words for gaps. --task=probe shows what a
+network knows before fine-tuning.
+
+    xmodels evaluate --model_dir=classifier --test_file=test.tsv
+    xmodels evaluate --model_dir=hf:gpt2 --test_file=wiki.test.tokens --detokenize=wikitext --stride=512
+    xmodels evaluate --model_dir=run --test_file=test.de --target_file=test.en --num_beams=4
+    xmodels evaluate --task=probe --model_dir=run --train_file=train.tsv --test_file=test.tsv
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -38,6 +46,7 @@ class OutputOptions:
 class Options(SourceOptions, TaskOptions, OutputOptions):
     """A network and the data to score it on. A task refuses options of other tasks."""
 
+    SECTION: ClassVar = "Using a network"
     JOB: ClassVar = "xmodels.jobs.evaluate.run:evaluate"
     EARLY: ClassVar = "xmodels.jobs.early:using"
     NEEDS_TENSORFLOW: ClassVar = True

@@ -1,4 +1,7 @@
-"""The options of `xmodels export_model`."""
+"""Exports a fine-tuned network as a SavedModel that takes raw strings.
+
+xmodels export_model --model_dir=classifier --export_dir=serving --serving_ops=core
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -23,6 +26,7 @@ class SourceOptions:
 class Options(SourceOptions, TaskOptions):
     """A run and the SavedModel to export it to."""
 
+    SECTION: ClassVar = "Checkpoints and serving"
     JOB: ClassVar = "xmodels.jobs.export_model.run:export_model"
     EARLY: ClassVar = "xmodels.jobs.early:using"
     NEEDS_TENSORFLOW: ClassVar = True

@@ -1,4 +1,8 @@
-"""The options of `xmodels extract_features`."""
+"""Writes the hidden states of any network: a vector for each token, or pooled to one for each text (docs/features.md).
+
+xmodels extract_features --model_dir=run --input_file=texts.txt --output_file=tokens.jsonl
+xmodels extract_features --model_dir=run --layers=-1 --pooling=mean --input_file=texts.txt --output_file=vectors.npy
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -14,6 +18,7 @@ COMBINATIONS = ("none", "concat", "mix")
 class Options:
     """A network, which is not trained, the texts that it reads, and which of its states are written."""
 
+    SECTION: ClassVar = "Vectors of texts"
     JOB: ClassVar = "xmodels.jobs.extract_features.run:extract_features"
     EARLY: ClassVar = "xmodels.jobs.early:using"
     NEEDS_TENSORFLOW: ClassVar = True

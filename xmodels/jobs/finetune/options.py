@@ -1,4 +1,8 @@
-"""The options of `xmodels finetune`."""
+r"""Fine-tunes a pretrained network on a labelled table. The same command resumes after an interruption.
+
+    xmodels finetune --task=classify --init_checkpoint=run --train_file=train.tsv --eval_file=dev.tsv \
+        --test_file=test.tsv --model_dir=classifier
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -72,6 +76,7 @@ class LearningOptions(TrainingOptions):
 class Options(SourceOptions, TaskOptions, LearningOptions):
     """A task, the network to fine-tune, and the labelled rows. What None stands for depends on the network."""
 
+    SECTION: ClassVar = "Training"
     JOB: ClassVar = "xmodels.jobs.finetune.run:finetune"
     EARLY: ClassVar = "xmodels.jobs.early:finetuning"
     TASK_OPTIONS: ClassVar = TaskOptions

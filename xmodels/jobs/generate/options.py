@@ -1,4 +1,9 @@
-"""The options of `xmodels generate`."""
+"""Continues texts with a causal network, such as GPT-2. With an encoder-decoder, such as a Transformer, it translates
+(see also `xmodels translate`).
+
+    xmodels generate --model_dir=run --prompt='Once upon a time' --num_samples=3
+    xmodels generate --model_dir=run --input_file=prompts.txt --num_beams=4 --output_file=texts.jsonl
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -11,6 +16,7 @@ from data_pipelines.options.input import encoding_option
 class Options:
     """A network, the prompts, and how to continue them."""
 
+    SECTION: ClassVar = "Using a network"
     JOB: ClassVar = "xmodels.jobs.generate.run:generate"
     EARLY: ClassVar = "xmodels.jobs.early:using"
 

@@ -1,4 +1,8 @@
-"""The options of `xmodels index`."""
+"""Builds a search index from the vectors that encode wrote.
+
+xmodels index --vectors_file=vectors.npy --input_file=texts.txt --output_dir=index
+xmodels index --vectors_file=vectors.parquet --kind=hnsw --output_dir=index
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -11,6 +15,7 @@ from data_pipelines.options.input import encoding_option
 class Options:
     """Vectors, and the index that is built from them."""
 
+    SECTION: ClassVar = "Vectors of texts"
     JOB: ClassVar = "xmodels.jobs.index.run:make_index"
 
     vectors_file: str = option(REQUIRED, "File that encode wrote: NAME.npy or NAME.parquet.", section="Vectors")

@@ -1,4 +1,8 @@
-"""The options of `xmodels multitask`."""
+"""Fine-tunes one network on several tasks together, with a head for each (MT-DNN). The same command resumes after an
+interruption.
+
+    xmodels multitask --tasks_file=tasks.yaml --set=DATA=data --init_checkpoint=run --model_dir=joint
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -13,6 +17,7 @@ class Options(OptimizationOptions, PrecisionOptions, RunOptions, DeviceOptions):
     """Several tasks that one network learns together, with a head for each. The defaults are those of MT-DNN."""
 
     NEEDS_TENSORFLOW = True
+    SECTION: ClassVar = "Training"
     JOB: ClassVar = "xmodels.jobs.multitask.run:multitask"
     EARLY: ClassVar = "xmodels.jobs.early:multitask"
 

@@ -1,4 +1,10 @@
-"""The options of `xmodels predict`."""
+"""Predicts the labels or answers for texts with a fine-tuned network, or fills masks with a pretrained one.
+
+xmodels predict --model_dir=classifier --text='It rained all week.'
+xmodels predict --model_dir=classifier --input_file=new.tsv --output_file=labelled.tsv
+xmodels predict --model_dir=pretrained --text='The capital of France is [MASK].'
+xmodels predict --model_dir=stories --text='Ann went home. Ann took the lamp.' --text_pair='Where is the lamp?'
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -36,6 +42,7 @@ class OutputOptions:
 class Options(SourceOptions, TaskOptions, OutputOptions):
     """A fine-tuned network or a masked language model, and the texts to predict."""
 
+    SECTION: ClassVar = "Using a network"
     JOB: ClassVar = "xmodels.jobs.predict.run:predict"
     EARLY: ClassVar = "xmodels.jobs.early:using"
     NEEDS_TENSORFLOW: ClassVar = True

@@ -1,4 +1,8 @@
-"""The options of `xmodels pretrain`."""
+r"""Pretrains a published system on records. The same command resumes after an interruption.
+
+    xmodels pretrain --system=bert_wwm --size=small --data_dir=records --model_dir=run \
+        --num_train_steps=20000 --eval_data_dir=heldout_records
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -13,6 +17,7 @@ from xmodels.jobs.training_options import TrainingOptions
 class Options(TrainingOptions):
     """A system, the records it is trained on, and the training hyperparameters. None keeps those of its recipe."""
 
+    SECTION: ClassVar = "Training"
     JOB: ClassVar = "xmodels.jobs.pretrain.run:pretrain"
     EARLY: ClassVar = "xmodels.jobs.early:pretraining"
 

@@ -1,4 +1,7 @@
-"""The options of `xmodels quickstart`."""
+"""Goes all the way from raw text to a SavedModel in about eight minutes, on real text, and shows each command.
+
+xmodels quickstart --language=en
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -10,6 +13,7 @@ from data_pipelines.options.declaration import option
 class Options:
     """The text to train on, and the output folder."""
 
+    SECTION: ClassVar = "Begin here"
     JOB: ClassVar = "xmodels.jobs.quickstart.run:quickstart"
 
     language: str = option("en", "en: docstrings of this Python installation. zh: the samples of the repository.", section="What to run", choices=("en", "zh"))  # fmt: skip

@@ -1,4 +1,9 @@
-"""The options of `xmodels report`."""
+"""Writes report.html: curves, speed, configuration and predictions of a run, whether it is finished, running or
+killed. With several runs, their curves are drawn over each other.
+
+    xmodels report --model_dir=run
+    xmodels report --model_dir=run_a,run_b,run_c --output_file=comparison.html
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -10,6 +15,7 @@ from data_pipelines.options.declaration import REQUIRED, option
 class Options:
     """Runs and the page about them."""
 
+    SECTION: ClassVar = "Training"
     JOB: ClassVar = "xmodels.runs.report:report"
 
     model_dir: str = option(REQUIRED, "Run folder, or several, comma-separated.", section="Runs and output")

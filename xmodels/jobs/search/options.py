@@ -1,4 +1,9 @@
-"""The options of `xmodels search`."""
+"""Finds the texts in an index that are nearest to each query.
+
+xmodels search --index=index --model_dir=siamese --text='How do I reset my password?' --top_k=5
+xmodels search --index=index --model_dir=siamese --input_file=queries.txt --output_file=found.jsonl
+xmodels search --index=index --model_dir=siamese --input_file=queries.txt --rerank_model_dir=ranker
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -11,6 +16,7 @@ from data_pipelines.options.input import encoding_option
 class Options:
     """An index, the network that encoded its vectors, and queries."""
 
+    SECTION: ClassVar = "Vectors of texts"
     JOB: ClassVar = "xmodels.jobs.search.run:search"
     EARLY: ClassVar = "xmodels.jobs.early:using"
     NEEDS_TENSORFLOW: ClassVar = True

@@ -1,4 +1,11 @@
-"""The options of `xmodels serve`."""
+"""Serves a SavedModel that export_model wrote, by the REST interface of TensorFlow Serving and with a page to try it.
+Requests that arrive together are answered in one batch. On SIGTERM it answers the requests it has received, and
+exits with 0. Needs pip install 'xmodels[serve]'.
+
+    xmodels serve --export_dir=serving --port=8501
+    # then open http://127.0.0.1:8501/, or
+    curl http://127.0.0.1:8501/v1/models/classifier:predict -d '{"instances": ["It rained all week."]}'
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -10,6 +17,7 @@ from data_pipelines.options.declaration import REQUIRED, option
 class Options:
     """A SavedModel, an address, and what a request may ask for."""
 
+    SECTION: ClassVar = "Checkpoints and serving"
     JOB: ClassVar = "xmodels.jobs.serve.run:serve"
     EARLY: ClassVar = "xmodels.jobs.early:serving"
     NEEDS_TENSORFLOW: ClassVar = True

@@ -1,4 +1,8 @@
-"""The options of `xmodels tpu_preflight`."""
+"""Tells, without a TPU, whether a pretraining compiles for one and fits its memory, and how fast it could be. Compiles
+the whole training step with the TPU's own compiler (docs/tpu.md); needs `pip install xmodels[tpu-preflight]`.
+
+    xmodels tpu_preflight --system=bert --size=base --topology=v5e:2x4 --train_batch_size=256 --max_seq_length=128
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -10,6 +14,7 @@ from data_pipelines.options.declaration import REQUIRED, option
 class Options:
     """A pretraining and the TPU that it is compiled for. None keeps the recipe's value."""
 
+    SECTION: ClassVar = "TPUs"
     JOB: ClassVar = "xmodels.jobs.tpu_preflight.run:preflight"
 
     system: str = option(REQUIRED, "Published system, as in `xmodels pretrain`.", section="Model")

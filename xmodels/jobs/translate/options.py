@@ -1,4 +1,8 @@
-"""The options of `xmodels translate`."""
+"""Translates or summarises texts with an encoder-decoder, such as a Transformer, Marian, T5 or BART.
+
+xmodels translate --model_dir=run --text='Ein Hund rennt.'
+xmodels translate --model_dir=run --input_file=test.de --num_beams=4 --length_penalty=0.6 --output_file=test.en
+"""
 
 import dataclasses
 from typing import ClassVar
@@ -11,6 +15,7 @@ from data_pipelines.options.input import encoding_option
 class Options:
     """An encoder-decoder, the texts to translate, and how to translate them."""
 
+    SECTION: ClassVar = "Using a network"
     JOB: ClassVar = "xmodels.jobs.translate.run:translate"
     EARLY: ClassVar = "xmodels.jobs.early:using"
 
