@@ -16,6 +16,7 @@ setup(
         "xmodels": ["py.typed", "*.pyi"],
         "data_pipelines": ["py.typed"],
         "launch": ["py.typed"],
+        "xmodels.jobs.quickstart": ["plans.toml"],
         "xmodels.serving": ["page/*"],
     },
     python_requires=">=3.11,<3.14",

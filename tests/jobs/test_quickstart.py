@@ -11,6 +11,7 @@ from data_pipelines.corpora import docstrings
 from data_pipelines.errors import ReportedError, UsageError
 from xmodels.jobs.quickstart import report as quickstart_report
 from xmodels.jobs.quickstart import run as quickstart
+from xmodels.jobs.quickstart import texts
 from xmodels.jobs.quickstart.options import Options
 from xmodels.processes.commands import Commands
 
@@ -40,7 +41,7 @@ def english(tmp_path_factory):
     collect = docstrings.collect
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(docstrings, "collect", lambda size: collect(60_000))
-        quickstart.collect_english(str(folder), None)
+        texts.collect_english(str(folder), None)
     return folder
 
 
@@ -64,19 +65,19 @@ def test_training_rows_do_not_stand_in_the_test(english):
 
 
 def test_chinese_text_comes_from_the_samples(tmp_path):
-    quickstart.collect_chinese(str(tmp_path / "text"), None)
+    texts.collect_chinese(str(tmp_path / "text"), None)
     pretraining, heldout = ((tmp_path / f"text/{n}.txt").read_text(encoding="utf-8") for n in ("pretrain", "heldout"))
     assert 0.05 < len(heldout) / len(pretraining) < 0.2
     assert not set(pretraining.splitlines()) & set(heldout.splitlines()) - {""}
     with pytest.raises(UsageError, match="--samples_dir"):
-        quickstart.collect_chinese(str(tmp_path / "other"), str(tmp_path))
+        texts.collect_chinese(str(tmp_path / "other"), str(tmp_path))
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_step_is_a_command_that_parses(language, tmp_path, monkeypatch):
     shown, titles = [], []
-    monkeypatch.setattr(quickstart, "collect_english", lambda folder, samples: pathlib.Path(folder).mkdir())
-    monkeypatch.setattr(quickstart, "collect_chinese", lambda folder, samples: pathlib.Path(folder).mkdir())
+    monkeypatch.setattr(texts, "collect_english", lambda folder, samples: pathlib.Path(folder).mkdir())
+    monkeypatch.setattr(texts, "collect_chinese", lambda folder, samples: pathlib.Path(folder).mkdir())
     tour = quickstart.QuickstartRun(quickstart.PLANS[language], str(tmp_path), None, 0.0)
     scores = {"evaluation accuracy": 0.5, "test accuracy": 0.4}
     monkeypatch.setattr(quickstart, "classifier_results", lambda folder: scores | {"evaluation accuracy": len(folder)})

@@ -4,13 +4,14 @@ import ast
 import fnmatch
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 import pytest
 
 import xmodels
-from xmodels import api
+from xmodels import api, systems
 from xmodels.tasks.base import find
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -140,7 +141,7 @@ NO_TENSORFLOW = (
     "xmodels.decoding",
     "xmodels.conversion",
 )
-NAME_NO_TASK = ("xmodels.jobs", "xmodels.export", "xmodels.comparison", "xmodels.doctor")
+NAME_NO_TASK_OR_SYSTEM = ("xmodels.jobs", "xmodels.export", "xmodels.comparison", "xmodels.doctor")
 OF_ANOTHER_SENSE = {  # words that are also the names of tasks
     "xmodels/jobs/search/run.py": {"similarity"},  # a key of JSON
     "xmodels/comparison/stages.py": {"probe"},  # a stage
@@ -249,19 +250,20 @@ def test_files_of_a_task_import_what_their_name_allows(path):
         assert not {name for name in wrong if not leads_to(name, TASK_DOORS)}
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) in NAME_NO_TASK], ids=str)
-def test_what_serves_all_tasks_names_none(path):
-    """A new task is a folder; what would have to be edited for it says its name."""
-    imported = {name.removeprefix("xmodels.tasks.").partition(".")[0] for name in imports(path, everywhere=True)}
+@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) in NAME_NO_TASK_OR_SYSTEM], ids=str)
+def test_what_serves_all_tasks_and_systems_names_none(path):
+    """A new task is a folder, a new system a file; what would have to be edited for it says its name."""
+    imported = {
+        re.sub(r"^xmodels\.(tasks|systems)\.", "", name).partition(".")[0] for name in imports(path, everywhere=True)
+    }
     constants = {
         node.value
         for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant)
     }
-    named = {name for name in find.names() if name in imported | constants} - OF_ANOTHER_SENSE.get(
-        path.as_posix(), set()
-    )
-    assert not named, f"{path} names {sorted(named)}; let the folders of these tasks say what is special about them"
+    known = {*find.names(), *systems.names()} - OF_ANOTHER_SENSE.get(path.as_posix(), set())
+    named = known & (imported | constants)
+    assert not named, f"{path} names {sorted(named)}; let their own files say what is special about them"
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if p.parts[:3] == ("xmodels", "tasks", "base")], ids=str)

@@ -2,12 +2,11 @@
 
 import dataclasses
 
+from xmodels import systems
 from xmodels.comparison.plan import Plan, System
 
 MAJORITY, BAG, VECTORS, RANDOM = "majority", "bag_of_words", "word_vectors", "random"
-SKIP_GRAM = "skip_gram"
-# Skip-gram vectors are of whole words, and its records are runs of them.
-WORDS = {"tokenizer": "words"}
+WORDS = {"tokenizer": "words"}  # what word vectors are of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +37,7 @@ def arms_of(plan: Plan) -> list[Arm]:
     """Returns all arms, baselines first."""
     found = [Arm(name, name) for name in (MAJORITY, BAG) if getattr(plan.baselines, name)]
     if plan.baselines.word_vectors:
-        found.append(Arm(VECTORS, VECTORS, plan.baselines.word_vectors, SKIP_GRAM, start=VECTORS))
+        found.append(Arm(VECTORS, VECTORS, plan.baselines.word_vectors, systems.for_baseline(VECTORS), start=VECTORS))
     for name in plan.baselines.random:
         system = plan.systems[name]
         found.append(

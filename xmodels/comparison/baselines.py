@@ -42,7 +42,7 @@ def answers(name: str, train: list[Row], dev: list[Row], test: list[Row], vector
     """Returns what a baseline names.
 
     Args:
-        vectors: the run of --system=skip_gram whose vectors are averaged.
+        vectors: the run of word vectors that are averaged.
 
     Returns:
         `labels`, one for each test row, `dev`, the accuracy on the development rows, and `chosen`, the strength that is best there.
@@ -81,7 +81,7 @@ def _regression(features: list, train: list[Row], dev: list[Row], strengths: Seq
 
 
 class WordVectors:
-    """Vectors of a run of --system=skip_gram, with the tokenizer that parts texts into its words."""
+    """Vectors of a run, with the tokenizer that parts texts into its words."""
 
     def __init__(self, run: str):
         from xmodels.conversion import convert

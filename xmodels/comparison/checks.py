@@ -16,6 +16,7 @@ from data_pipelines.files import file_sha256
 from data_pipelines.options.declaration import Option, nearest, options_of
 from data_pipelines.schema import Location, convert, fields
 from xmodels import systems
+from xmodels.comparison.arms import BAG, MAJORITY, RANDOM, VECTORS, arms_of
 from xmodels.comparison.labelled import check_tasks, flag_of
 from xmodels.comparison.plan import BEST, NAME, Plan, System
 from xmodels.tasks.base import find
@@ -101,7 +102,9 @@ def check_surroundings(plan: Plan, place: Lined) -> list[str]:
         _check_system(name, system, place.at("systems").at(name))
         _check_lengths(plan, name, system, place)
     if plan.baselines.word_vectors:
-        _check_size("skip_gram", plan.baselines.word_vectors.size, place.at("baselines").at("word_vectors"))
+        _check_size(
+            systems.for_baseline(VECTORS), plan.baselines.word_vectors.size, place.at("baselines").at("word_vectors")
+        )
     return warnings
 
 
@@ -147,7 +150,7 @@ def _check_arms(plan: Plan, place: Lined) -> None:
     for name, system in plan.systems.items():
         here = place.at("systems").at(name)
         _check_name(name, here)
-        if name in ("majority", "bag_of_words", "word_vectors", BEST) or name.startswith("random-"):
+        if name in (MAJORITY, BAG, VECTORS, BEST) or name.startswith(f"{RANDOM}-"):
             raise here.fault(f"`{here.key}`: this name is that of a baseline. Choose another.")
         if (system.system or name) not in known:
             near = difflib.get_close_matches(system.system or name, known, 3) or known
@@ -160,11 +163,10 @@ def _check_arms(plan: Plan, place: Lined) -> None:
         if name not in plan.systems:
             here = place.at("baselines").at("random").at(i)
             raise here.fault(f"`{here.key}`: {name!r} is none of `systems`.{nearest(name, plan.systems)}")
-    if plan.baselines.word_vectors and plan.baselines.word_vectors.system not in (None, "skip_gram"):
+    trained = systems.for_baseline(VECTORS)
+    if plan.baselines.word_vectors and plan.baselines.word_vectors.system not in (None, trained):
         here = place.at("baselines").at("word_vectors").at("system")
-        raise here.fault(f"`{here.key}`: word vectors are those of skip_gram; leave the key out.")
-    from xmodels.comparison.arms import arms_of
-
+        raise here.fault(f"`{here.key}`: word vectors are those of {trained}; leave the key out.")
     names = [arm.name for arm in arms_of(plan)]
     if plan.reference not in (BEST, *names):
         raise place.at("reference").fault(

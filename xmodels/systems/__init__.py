@@ -33,13 +33,23 @@ def check_known(name: str) -> None:
 
 def summaries() -> dict[str, str]:
     """Returns what each system is: the first paragraph of its file. Reads the files and imports none of them."""
-    return {name: _summary(os.path.join(__path__[0], f"{name}.py")) for name in names()}
+    return {name: " ".join(ast.get_docstring(_parsed(name)).partition("\n\n")[0].split()) for name in names()}
 
 
-def _summary(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        paragraph = ast.get_docstring(ast.parse(file.read())).partition("\n\n")[0]
-    return " ".join(paragraph.split())
+@functools.cache
+def for_baseline(baseline: str) -> str:
+    """Returns the system that `xmodels compare` trains as a baseline: the one whose file says so. Imports no system."""
+    return next(name for name in names() if baseline in _baselines(_parsed(name)))
+
+
+def _baselines(module: ast.Module) -> list[str]:
+    assigned = (node for node in module.body if isinstance(node, ast.Assign))
+    return [ast.literal_eval(node.value) for node in assigned if ast.unparse(node.targets[0]) == "BASELINE"]
+
+
+def _parsed(name: str) -> ast.Module:
+    with open(os.path.join(__path__[0], f"{name}.py"), encoding="utf-8") as file:
+        return ast.parse(file.read())
 
 
 def of_model(name: str | None, model: str, source: str) -> ModuleType | None:

@@ -12,6 +12,7 @@ from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = SkipGram, False
 READING, WRITING = None, None
+BASELINE = "word_vectors"  # of `xmodels compare`, which averages them
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,25 +3,19 @@
 Every step is a command that a user would type, and is shown before it runs.
 """
 
-import csv
 import dataclasses
-import glob
 import json
 import os
-import pathlib
-import random
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 
-from data_pipelines.corpora import docstrings
 from data_pipelines.errors import ReportedError, UsageError
-from data_pipelines.files import whole_file
 from data_pipelines.quiet import quiet_start
-from data_pipelines.text.sentences import split_english
+from xmodels.jobs.quickstart import texts
 from xmodels.jobs.quickstart.options import Options
 from xmodels.processes.commands import Command, Commands
 from xmodels.training.watching.progress import duration, read_log
@@ -31,41 +25,22 @@ COMMAND = "xmodels"
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What differs between the languages."""
+    """What differs between the languages, as `plans.toml` beside this file says it."""
 
     language: str
     vocab_size: int
     system: str
-    records: tuple[str, ...]
+    records: list[str]
     sequence_length: int
     num_steps: int
     interrupted_at: int
-    finetuning: tuple[str, ...]
-    rates: tuple[str, ...]
-    questions: tuple[str, ...]
+    finetuning: list[str]
+    rates: list[str]
+    questions: list[str]
 
 
-# The size `tiny` with the numbers of small networks (docs/small_networks.md), and without next sentence prediction: on so little
-# text that is soon learnt by heart. In Chinese single characters are hidden: where whole words are, most gaps have a gap beside
-# them, and 76,000 characters do not tell enough of words.
-PLANS = {
-    "en": Plan(
-        "en", 4000, "roberta_wwm", ("--do_whole_word_mask", "--packing=full_sentences"), 128, 2400, 900,
-        ("--pooling=mean+max", "--optimizer=muon", "--num_train_epochs=10", "--train_batch_size=16", "--max_seq_length=64"),
-        ("1e-3", "4e-3"),
-        (
-            "Return a new array with the elements rounded to the given number of decimals.",
-            "The colour of the line that is drawn around each marker.",
-            "Close the socket and wait until the connection is lost.",
-        ),
-    ),
-    "zh": Plan(
-        "zh", 2000, "roberta", ("--packing=full_sentences",), 128, 2800, 900,
-        ("--pooling=mean+max", "--optimizer=muon", "--num_train_epochs=20", "--train_batch_size=16", "--max_seq_length=64"),
-        ("1e-3", "4e-3"),
-        ("这家小店的牛肉面又便宜又好吃。", "新手机的电池能用两天，拍照也很清楚。", "我们坐火车去海边住了三个晚上。"),
-    ),
-}  # fmt: skip
+with open(os.path.join(os.path.dirname(__file__), "plans.toml"), "rb") as file:
+    PLANS = {language: Plan(**values) for language, values in tomllib.load(file).items()}
 SEEDS = (1, 2, 3)  # of fine-tunings; the first one chooses the rate
 AT_ONCE = 2  # fine-tunings side by side
 ARMS = {"pretrained": (), "random": ("--random_init",)}  # where fine-tunings begin
@@ -98,7 +73,7 @@ class QuickstartRun:
         self.print_title(
             "Collect text", "the docstrings of this Python installation" if plan.language == "en" else "samples/zh"
         )
-        (collect_english if plan.language == "en" else collect_chinese)(path("text"), samples_dir)
+        (texts.collect_english if plan.language == "en" else texts.collect_chinese)(path("text"), samples_dir)
         language = f"--language={plan.language}"
         step(
             "Train a WordPiece vocabulary", "train_vocabulary", f"--input_file={path('text/pretrain.txt')}", language,
@@ -281,70 +256,3 @@ def classifier_results(folder: str) -> dict[str, float]:
     """Returns what a fine-tuning scored."""
     with open(os.path.join(folder, "results.json"), encoding="utf-8") as file:
         return json.load(file)["results"]
-
-
-def collect_english(folder: str, samples_dir: str | None) -> None:
-    """Collects pretraining text, held-out text, and a task: to which package does a sentence of documentation belong?
-
-    Modules, not sentences, are divided: one in eight is kept for testing and one in sixteen for choosing the epoch,
-    and neither is pretrained on. Texts that name a package are left out of the task.
-    """
-    modules = docstrings.collect(900_000)
-    random.Random(0).shuffle(modules)
-    parts = {"test": modules[::8], "dev": modules[1::16]}
-    taken = {module.path for part in parts.values() for module in part}
-    parts["train"] = [module for module in modules if module.path not in taken]
-    os.makedirs(folder)
-    _write_documents(os.path.join(folder, "heldout.txt"), parts["test"] + parts["dev"])
-    _write_documents(os.path.join(folder, "pretrain.txt"), parts["train"])
-    for name, each in (("train", 40), ("dev", 40), ("test", 200)):
-        _write_rows(os.path.join(folder, f"{name}.tsv"), parts[name], each)
-
-
-def _write_documents(path: str, modules: list[docstrings.Module]) -> None:
-    with whole_file(path, "w") as file:
-        for module in modules:
-            for paragraph in module.paragraphs:
-                file.write("\n".join(split_english(paragraph)) + "\n")
-            file.write("\n")
-    characters = sum(len(p) for module in modules for p in module.paragraphs)
-    print(f"    {path}: {len(modules):,} modules, {characters / 1e6:.1f} MB", flush=True)
-
-
-def _tells_nothing(text: str) -> bool:
-    """Returns whether a text is long enough to be told apart by its words, but does not name the package it comes from."""
-    names = (*docstrings.PACKAGES, "np.", "plt.", "tf.", "axes")
-    return len(text.split()) >= 12 and "\t" not in text and not any(name in text.lower() for name in names)
-
-
-def _write_rows(path: str, modules: list[docstrings.Module], each: int) -> None:
-    rows = []
-    for package in docstrings.PACKAGES:
-        texts = [text for m in modules if m.package == package for text in m.paragraphs if _tells_nothing(text)]
-        random.Random(package).shuffle(texts)
-        rows += [(package, text) for text in texts[:each]]
-    random.Random(0).shuffle(rows)
-    with whole_file(path, "w", newline="") as file:
-        csv.writer(
-            file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE, quotechar=None, escapechar="\\"
-        ).writerows([("label", "text"), *rows])
-    print(f"    {path}: {len(rows)} rows", flush=True)
-
-
-def collect_chinese(folder: str, samples_dir: str | None) -> None:
-    """Takes the samples written for this project; one document in ten of the text is held out."""
-    source = os.path.join(samples_dir or os.path.join(pathlib.Path(__file__).parents[3], "samples"), "zh")
-    paths = sorted(glob.glob(os.path.join(source, "*.txt")))
-    if not paths:
-        raise UsageError(f"{source}: no samples there. Name the folder `samples` of the repository with --samples_dir.")
-    os.makedirs(folder)
-    documents = []
-    for path in paths:
-        with open(path, encoding="utf-8") as file:
-            documents += file.read().strip().split("\n\n")
-    for name, part in (("heldout", documents[::10]), ("pretrain", [d for i, d in enumerate(documents) if i % 10])):
-        with whole_file(os.path.join(folder, f"{name}.txt"), "w") as file:
-            file.write("\n\n".join(part) + "\n")
-    for name in ("train", "dev", "test"):
-        shutil.copyfile(os.path.join(source, f"{name}.tsv"), os.path.join(folder, f"{name}.tsv"))
-    print(f"    {folder}: {len(documents)} documents and a labelled task", flush=True)
