@@ -97,7 +97,7 @@ def ours(system: str, size: str, folder: str, bfloat16: bool, jit_compile: bool)
     from data_pipelines.batches.array_source import ArraySource
     from data_pipelines.batches.dataset import Batches
     from xmodels.conversion import convert
-    from xmodels.jobs.pretrain.network import initialize
+    from xmodels.jobs.pretrain.start import initialize
     from xmodels.training.devices import allocator, distribution
     from xmodels.training.optimizers.optimization import Optimization
     from xmodels.training.step.learner import Learner

@@ -13,7 +13,7 @@ INHERITED_FIRST. To change only the default of an inherited field it writes `las
 
 import dataclasses
 import difflib
-import importlib.util
+import importlib
 import os
 import pkgutil
 import types
@@ -229,5 +229,5 @@ def nearest(name: Any, known: Iterable[str]) -> str:
 
 def modules_of(package: str, *, but: Iterable[str] = ()) -> tuple[str, ...]:
     """Lists the modules and folders of a package that are registered by being there, none of a module. Imports none of them."""
-    path = importlib.util.find_spec(package).submodule_search_locations
-    return tuple(module.name for module in pkgutil.iter_modules(path or ()) if module.name not in but)
+    path = importlib.import_module(package).__path__
+    return tuple(module.name for module in pkgutil.iter_modules(path) if module.name not in but)

@@ -28,7 +28,7 @@ from xmodels.decoding.beam import beam_search, gnmt_penalty
 from xmodels.decoding.options import Decoding
 from xmodels.jobs.finetune import options as finetune
 from xmodels.jobs.finetune.start import load_checkpoint_and_tokenizer
-from xmodels.jobs.pretrain.network import adapt_checkpoint, check_start
+from xmodels.jobs.pretrain.start import adapt_checkpoint, check_start
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.checkpoint import Checkpoint

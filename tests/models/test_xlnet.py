@@ -22,7 +22,7 @@ from xmodels.conversion import configurations, convert, tensors
 from xmodels.conversion.tables.xlnet import HUGGING_FACE, TABLE, TENSORFLOW1
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.interfaces.reading import XLNET_READING
-from xmodels.jobs.pretrain.network import check_start
+from xmodels.jobs.pretrain.start import check_start
 from xmodels.layers.attention.relative import relative_shift
 from xmodels.layers.attention.two_stream import shifted_rows
 from xmodels.models import folder

@@ -19,6 +19,7 @@ from xmodels.jobs.pretrain import records as pretraining_records
 from xmodels.jobs.pretrain import run as pretrain
 from xmodels.jobs.pretrain.options import Options
 from xmodels.jobs.pretrain.plan import STRUCTURAL, plan
+from xmodels.jobs.pretrain.start import check_start
 from xmodels.jobs.tpu_preflight.step import stand_in
 from xmodels.models.backbone import named_weights
 from xmodels.models.checkpoint import Checkpoint
@@ -301,7 +302,7 @@ def test_a_network_with_other_tables_is_another_network():
     loaded = Checkpoint("transformer", config, {})
     other = dataclasses.replace(config, share_embeddings="none")
     with pytest.raises(CheckpointError, match="is of another size .share_embeddings all there, none here"):
-        pretraining_network.check_start(loaded, "run", systems.load("transformer").MODEL, other, None)
+        check_start(loaded, "run", systems.load("transformer").MODEL, other, None)
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_without_the_extra_the_command_says_what_to_install(monkeypatch, capsys)
     "flags, message",
     [
         ({"topology": "v9:2x2"}, "Known, each with a usual slice"),
-        ({"size": "huge"}, "Known: tiny, mini"),
+        ({"size": "huge"}, "--system=bert has tiny, mini"),
         ({"vocab_size": 5}, "the special tokens alone"),
         ({"train_batch_size": 12}, "must be a multiple of the 8 devices"),
     ],

@@ -73,7 +73,7 @@ def checkpoint(case: Case) -> str | None:
     from xmodels.conversion import convert
     from xmodels.jobs.finetune.plan import check_options
     from xmodels.jobs.finetune.start import load_checkpoint_and_tokenizer, reader_of
-    from xmodels.jobs.pretrain import network as pretraining_network
+    from xmodels.jobs.pretrain.start import fit_checkpoint
 
     flags = case.flags
     if not flags.init_checkpoint:
@@ -94,10 +94,7 @@ def checkpoint(case: Case) -> str | None:
     case.loaded = loaded = convert.load(flags.init_checkpoint)
     if case.config is not None:
         tokens = case.tokenizer.vocabulary.tokens
-        loaded = pretraining_network.adapt_checkpoint(
-            loaded, model_of(case), (case.config.longest or 0) * flags.extend_positions
-        )
-        pretraining_network.check_start(loaded, flags.init_checkpoint, model_of(case), case.config, tokens)
+        loaded = fit_checkpoint(loaded, flags, model_of(case), case.config, tokens)
     return _described(loaded)
 
 

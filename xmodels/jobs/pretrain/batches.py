@@ -2,16 +2,29 @@
 
 import numpy as np
 
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.batches.grouping import Grouping, Rows, buckets, padding_share, slots
 from data_pipelines.batches.token_buckets import token_buckets
 from data_pipelines.errors import UsageError
+from data_pipelines.ops.compose import compose
 from data_pipelines.records.source import RecordSource
 from xmodels import systems
 from xmodels.layers import mixers
+from xmodels.models.backbone import Backbone
+from xmodels.objectives.base import Objective
 from xmodels.training.recipe import Recipe, Records
 from xmodels.training.watching.progress import print_status
 
 SAMPLE = 20_000  # examples whose lengths decide how batches are formed
+
+
+def make_batches(
+    recipe: Recipe, backbone: Backbone, objective: Objective, source, batch_size: int, seed: int = 0,
+    grouping: Grouping | None = None,
+) -> Batches:  # fmt: skip
+    """Returns records as the network reads them: framed by the recipe, and changed as the objective asks."""
+    transform = compose(recipe.frame, objective.transform())
+    return Batches(source, transform, batch_size, seed, objective.batch_features(backbone), grouping, recipe.num_steps)
 
 
 def rows_per_batch(options, records: Records, replicas: int) -> int | None:

@@ -9,14 +9,13 @@ import keras
 
 from data_pipelines import layout
 from data_pipelines.batches.dataset import Batches
-from data_pipelines.ops.compose import Op, compose
+from data_pipelines.ops.compose import Op
 from data_pipelines.options.declaration import structural
 from data_pipelines.pretraining.warnings import manifest_warnings
 from data_pipelines.records.checks import check_contents
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels import systems
-from xmodels.conversion import convert
 from xmodels.jobs import numbers, step_options
 from xmodels.jobs.pretrain import batches as pretraining_batches
 from xmodels.jobs.pretrain import evaluation, length_schedule, network, task_streams
@@ -25,7 +24,6 @@ from xmodels.jobs.pretrain.options import Options
 from xmodels.jobs.pretrain.system_settings import own_options
 from xmodels.jobs.pretrain.task_schedule import TaskSchedule
 from xmodels.models.backbone import Backbone
-from xmodels.models.checkpoint import Checkpoint
 from xmodels.objectives.base import Objective
 from xmodels.runs.training import Identity
 from xmodels.training.devices import distribution
@@ -118,17 +116,6 @@ class Plan:
         backbone = self.learner.backbone
         return identity_of(self.options, type(backbone), backbone.config, self.source, self.recipe, self.records, own)
 
-    def load_initial(self) -> Checkpoint | None:
-        """Returns the checkpoint to start from, which fits network and vocabulary; None without one."""
-        options, backbone = self.options, self.learner.backbone
-        if not options.init_checkpoint:
-            return None
-        most = (backbone.config.longest or 0) * options.extend_positions
-        initial = network.adapt_checkpoint(convert.load(options.init_checkpoint), type(backbone), most)
-        tokens = self.tokenizer.vocabulary.tokens
-        network.check_start(initial, options.init_checkpoint, type(backbone), backbone.config, tokens)
-        return initial
-
 
 def plan(options: Options, system: ModuleType, strategy) -> Plan:
     """Opens the records and builds the network.
@@ -194,13 +181,13 @@ def _learner(
         network.check_positions(backbone.config, records.sequence_length, named)
         pretraining_records.check_features(options, source, objective, recipe.packings)
         backbone.initialize()
-        transform = compose(recipe.frame, objective.transform())
         pretraining_batches.check_grouping(options, recipe, source)
         grouping = pretraining_batches.choose_grouping(
             options, source, records, backbone, recipe.batch_size, strategy.num_replicas_in_sync
         )
-        keep = objective.batch_features(backbone)
-        batches = Batches(source, transform, recipe.batch_size, options.seed, keep, grouping, recipe.num_steps)
+        batches = pretraining_batches.make_batches(
+            recipe, backbone, objective, source, recipe.batch_size, options.seed, grouping
+        )
         streams = streams_of(backbone, objective, batches)
         learner = Learner(
             strategy, backbone, streams, recipe.make_optimizer(), recipe.clip_norm, options.seed,

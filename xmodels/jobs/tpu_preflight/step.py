@@ -1,6 +1,7 @@
 """What is compiled for a TPU: network, objective, optimizer and a row of zeros, made without records."""
 
 import contextlib
+import dataclasses
 import math
 
 import keras
@@ -9,11 +10,15 @@ import numpy as np
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import UsageError
-from data_pipelines.ops.compose import compose
+from data_pipelines.options.declaration import options_of
 from data_pipelines.pretraining.settings import Settings
 from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.vocabulary import SPELLINGS, Vocabulary
 from xmodels import systems
+from xmodels.jobs.pretrain import network
+from xmodels.jobs.pretrain.batches import make_batches
+from xmodels.jobs.pretrain.length_schedule import NONE
+from xmodels.jobs.pretrain.options import Options as PretrainingOptions
 from xmodels.jobs.pretrain.system_settings import network_config, own_options
 from xmodels.jobs.tpu_preflight.options import Options
 from xmodels.models.backbone import Backbone
@@ -21,7 +26,6 @@ from xmodels.models.config import TokenConfig
 from xmodels.objectives.base import Objective
 from xmodels.tpu.lowering import Slice
 from xmodels.training.recipe import Recipe, Records
-from xmodels.training.small import is_small
 from xmodels.training.step.learner import Learner, Memory
 from xmodels.training.step.streams import single
 
@@ -29,22 +33,30 @@ DTYPES = {"int32": np.int64, "float32": np.float32}  # how records of a feature 
 
 
 def recipe_of(options: Options, config: TokenConfig | None) -> tuple[Recipe, Records]:
-    system = systems.load(options.system)
-    own = own_options(options.set, system)
-    if options.size not in system.SIZES:
-        raise UsageError(f"--size={options.size}: {options.system} has no such size. Known: {', '.join(system.SIZES)}.")
+    """Returns the recipe of `xmodels pretrain` with the same flags, and the records that it would read.
+
+    Args:
+        config: of the network, in place of --size; the numbers of its training are those of the paper then.
+    """
+    system, asked = systems.load(options.system), pretraining_options(options)
+    network.check_size(asked, system)
     vocabulary = open_tokenizer(options.vocab_file).vocabulary if options.vocab_file else stand_in(options.vocab_size)
-    small = vars(system).get("SMALL") if config is None and is_small(system, options.size) else None
+    if config is None:
+        config = network.chosen_config(asked, system, vocabulary)
+    else:
+        asked, config = dataclasses.replace(asked, recipe="published"), network_config(options.set, system, config)
+    small, own = network.small_numbers(asked, system), own_options(options.set, system)
     rate = getattr(own, "masking_rate", None) or (small and small.masking_rate) or Records.masking_rate
     slots = options.max_predictions_per_seq or _num_predictions(options, system, rate)
     records = Records(options.max_seq_length, slots)
-    config = config or systems.configuration(system, vocabulary, options.size)
-    config = network_config(options.set, system, small.configured(config) if small else config)
-    recipe = systems.recipe(system, vocabulary, records, config, own)
-    if small:
-        recipe = small.recipe(recipe, options.max_seq_length, config.hidden_dim, options.optimizer)
-    recipe = recipe.override(batch_size=options.train_batch_size, optimizer=options.optimizer)
-    return recipe if options.optimizer else recipe.suited_to_batch(None), records
+    return network.recipe_of(asked, system, vocabulary, records, config), records
+
+
+def pretraining_options(options: Options) -> PretrainingOptions:
+    """Returns the options of `xmodels pretrain` for the same step, of rows of one length; they name no folder."""
+    shared = {each.name for each in options_of(PretrainingOptions)} & {each.name for each in options_of(Options)}
+    values = {name: getattr(options, name) for name in shared}
+    return PretrainingOptions(**values, model_dir="", length_schedule=NONE)
 
 
 def _num_predictions(options, system, rate: float) -> int:
@@ -86,10 +98,7 @@ def precision(mixed_precision: str):
 
 def one_row(recipe: Recipe, backbone: Backbone, objective: Objective, records: Records) -> Batches:
     """Batches of one row of zeros, as the network reads it."""
-    transform = compose(recipe.frame, objective.transform())
-    keep = objective.batch_features(backbone)
-    settings = _settings(recipe, objective, records)
-    return Batches(_nothing(settings), transform, 1, keep=keep)
+    return make_batches(recipe, backbone, objective, _nothing(_settings(recipe, objective, records)), batch_size=1)
 
 
 def _settings(recipe: Recipe, objective: Objective, records: Records) -> Settings:
