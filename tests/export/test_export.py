@@ -328,15 +328,15 @@ def test_what_a_killed_export_has_left_is_named(runs, tmp_path, capsys):
 
 
 def test_other_answers_and_other_tokens_than_those_of_the_run_are_noticed(runs, exports):
-    path, other = str(exports[1, "core"] / "1"), load_predictor(str(runs[1]))
-    assert exporter.compare(Server(other, "core"), path) < 1e-6
+    served, other = tf.saved_model.load(str(exports[1, "core"] / "1")).signatures, load_predictor(str(runs[1]))
+    assert Server(other, "core").compare(served) < 1e-6
     other.max_sequence_length -= 1
     with pytest.raises(RuntimeError, match="pieces"):
-        exporter.compare(Server(other, "core"), path)
+        Server(other, "core").compare(served)
     other.max_sequence_length += 1
     other.task.head.bias.assign_add([0.1, 0.0, 0.0])
     with pytest.raises(RuntimeError, match=r"differ by up to 0\.0"):
-        exporter.compare(Server(other, "core"), path)
+        Server(other, "core").compare(served)
 
 
 def test_unknown_or_missing_serving_ops(tmp_path, monkeypatch):

@@ -48,30 +48,36 @@ def readme_of(task, labels):
     """The README of a server with these labels that answers with them."""
     import tensorflow as tf
 
+    from xmodels.export.readme import readme
     from xmodels.tasks.answer_story import serve as story
-    from xmodels.tasks.base.served_attention import NoAttention
+    from xmodels.tasks.base.signatures import DEFAULT
     from xmodels.tasks.tag import serve as tag
 
-    predictor = types.SimpleNamespace(labels=labels, settings=types.SimpleNamespace(crf=True))
+    server = (tag if task == "tag" else story).Server.__new__((tag if task == "tag" else story).Server)
+    tf.Module.__init__(server)
+    server.predictor = types.SimpleNamespace(labels=labels, settings=types.SimpleNamespace(crf=True))
+    server.serving_ops, server.max_sequence_length, server.stride = "core", 9, 4
+    server.max_sentences = server.max_words = 9
     if task == "tag":
-        found = {"entity": [["x"]] * 2, "type": [[labels[0]]] * 2, "start": [[0]] * 2}
-        numbers = {
-            "max_sequence_length": 9,
-            "stride": 4,
-            "entities": lambda text: {n: tf.constant(v) for n, v in found.items()},
-        }
-        return tag.Server.readme(
-            types.SimpleNamespace(predictor=predictor, python=str, attention=NoAttention(), **numbers)
-        )
-    found = {"answer": labels[:1] * 2, "probabilities": [[0.5, 0.5]] * 2}
-    numbers = {
-        "max_sentences": 9,
-        "max_words": 9,
-        "answer": lambda story, question: {n: tf.constant(v) for n, v in found.items()},
-    }
-    return story.Server.readme(
-        types.SimpleNamespace(predictor=predictor, python=str, attention=NoAttention(), **numbers)
-    )
+        server.entities = server.words = lambda text: {}
+        found = {"entity": [["x"]] * 2, "type": [[labels[0]]] * 2, "start": [[0]] * 2, "end": [[1]] * 2}
+    else:
+        server.probability_labels, server.answer = labels, lambda story, question: {}
+        found = {"answer": labels[:1] * 2, "probabilities": [[0.5, 0.5]] * 2}
+    outputs = {name: tf.constant(value) for name, value in found.items()}
+    words = {"word": "", "tag": "", "start": 0, "end": 0, "probability": 0.0}
+    structures = {DEFAULT: outputs, "words": {name: tf.constant([[value]]) for name, value in words.items()}}
+    return readme(server, {name: Served(each) for name, each in structures.items()})
+
+
+class Served:
+    """A function of a SavedModel that always gives the same outputs."""
+
+    def __init__(self, outputs):
+        self.structured_outputs = outputs
+
+    def __call__(self, **columns):
+        return self.structured_outputs
 
 
 @pytest.mark.parametrize("task", ["tag", "answer_story"])
@@ -85,7 +91,7 @@ def test_the_readme_of_an_export_holds_labels_as_text(task):
     else:
         assert line.startswith("0. ") and "<script" not in line and "\\`x\\`" in line
     fences = [line for line in text.splitlines() if line.startswith("```")]
-    assert len(fences) == 8 and all(line in ("```", "```sh", "```json") for line in fences)
+    assert len(fences) == 10 and all(line in ("```", "```sh", "```json", "```python") for line in fences)
 
 
 @pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "@SUM(A1)", "+cmd", "-2+3+cmd|' /C calc'!A0", "\t=1", "\r=1"])

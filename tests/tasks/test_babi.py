@@ -376,7 +376,7 @@ def test_what_is_served_answers_as_the_run_does_and_the_doctor_reads_its_files(s
     folder, flags = street
     assert invoke("export_model", model_dir=folder / "run", export_dir=tmp_path / "out", serving_ops="core") == 0
     served = tf.saved_model.load(str(tmp_path / "out/1")).signatures["serving_default"]
-    assert "`attention` takes `story`, string (), `question`, string ()" in (tmp_path / "out/README.md").read_text()
+    assert "input `story` | string ()" in (tmp_path / "out/README.md").read_text()
     story = ("Anna went to the hall.", "Ben went to the garden!")
     (expected,) = load(str(folder / "run")).predict([(story, "Where is Anna?")])
     found = served(story=tf.constant(["\n\n".join(story)]), question=tf.constant(["Where is Anna ?"]))
@@ -476,12 +476,12 @@ def test_what_is_served_shows_how_much_sentences_take_of_each_other(name):
     tokenizer = vocabulary_of(stories(200))
     encoder = StoryEncoder(tokenizer, 8, 6)
     predictor = SimpleNamespace(backbone=backbone, task=task, tokenizer=tokenizer, labels=ROOMS, encoder=encoder)
-    method, specs = serve.Server(predictor, "core").signatures()["attention"]
-    attention = tf.function(method, input_signature=specs, autograph=False)
+    server = serve.Server(predictor, "core")
+    attention = server.signatures()["attention"].function()
     sentences, question = ("Anna went to the hall.", "Ben, went!"), "Where is Anna?"
     maps = backbone.attention_maps(encoder.arrays([(sentences, question)]))
     for layer, heads in enumerate(maps, 1):
-        found = attention("\n".join(sentences), question, layer)
+        found = attention(*map(tf.constant, ("\n".join(sentences), question, layer)))
         np.testing.assert_allclose(found["weight"], np.array(heads)[0].mean(axis=0), atol=1e-5)
     assert found["token"].numpy().tolist() == [b" anna went to the hall", b" ben went", b" where is anna"]
     assert found["num_layers"] == len(maps)

@@ -15,8 +15,9 @@ from xmodels.models.bert import Bert, BertConfig
 from xmodels.runs import errors
 from xmodels.runs.fine_tuned import choose_settings, read_task
 from xmodels.runs.fine_tuned import load_predictor as load
+from xmodels.tasks.base.signatures import ask
 from xmodels.tasks.classify.score import matthews
-from xmodels.tasks.classify.serve import Server, ask
+from xmodels.tasks.classify.serve import Server
 from xmodels.tasks.classify.task import Classify
 from xmodels.tasks.classify.thresholds import MEASURES, best_threshold
 
@@ -191,7 +192,8 @@ def test_a_threshold_is_chosen_for_the_score_and_holds_wherever_the_run_answers(
     predictor = load(str(run))
     texts = [("ann bob",), ("rome dan",)]
     assert [each.label for each in predictor.predict(texts)] == ["place", "place"]
-    assert {x.decode() for x in ask(Server(predictor, "core").answer, texts)["label"]} == {"place"}
+    server = Server(predictor, "core")
+    assert {x.decode() for x in ask(server.answer, server.columns_of(texts))["label"]} == {"place"}
     choose_settings(str(run), {"threshold": 2})
     with pytest.raises(CheckpointError, match="`threshold`, a number from 0 to 1"):
         load(str(run))

@@ -79,10 +79,7 @@ def test_continuations_are_those_of_whole_passes(run):
 def test_a_text_in_parts_is_the_text_at_once(run):
     """Greedily and by draws, of any number of tokens at a time."""
     server = Server(load(run), "core", max_new_tokens=5)
-    methods = {
-        name: tf.function(method, autograph=False, input_signature=specs)
-        for name, (method, specs) in server.signatures().items()
-    }
+    methods = {name: signature.function() for name, signature in server.signatures().items()}
     drawn = tf.constant(1.5), tf.constant(0.9), tf.constant([3, 4])
     for name, settings in (("serving_default", ()), ("sample", drawn)):
         for prompt in (PROMPTS[0], "", "x" * 100):

@@ -21,14 +21,13 @@ def asking(tmp_path_factory):
     def asking(task):
         predictor = load(str(small_run(task, tmp_path_factory.mktemp(task))))
         server = find.load_part(task, "serve").Server(predictor, "core")
-        methods = server.signatures().items()
-        return predictor, {name: concrete(method, specs) for name, (method, specs) in methods}
+        return predictor, {name: concrete(signature) for name, signature in server.signatures().items()}
 
     return asking
 
 
-def concrete(method, specs):
-    graph = tf.function(method, input_signature=specs, autograph=False)
+def concrete(signature):
+    graph = signature.function()
     return lambda *values: {name: value.numpy() for name, value in graph(*map(tf.constant, values)).items()}
 
 

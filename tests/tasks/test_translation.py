@@ -218,7 +218,7 @@ def test_a_saved_model_translates_as_the_run_does_without_this_project(run, tran
         "json.dump([[t.decode() for t in x.numpy()] for x in (*found, empty)], open('found.json', 'w'))\n"
     )
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, timeout=120)
-    assert 'constant(["A dog runs."])' in (tmp_path / "served/README.md").read_text()  # its vocabulary is English
+    assert "constant(['A dog runs.'])" in (tmp_path / "served/README.md").read_text()  # its vocabulary is English
     expected = [translator.generate(TEXTS, GREEDY), translator.generate(TEXTS, BEAM), []]
     assert json.loads((tmp_path / "found.json").read_text()) == expected
 

@@ -17,11 +17,13 @@ import tensorflow as tf
 
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.serving_text import WORDPIECES
+from xmodels.export.readme import VERSION, readme
 from xmodels.runs.fine_tuned import load_answerer, task_of
 from xmodels.tasks.base import find
-from xmodels.tasks.base.serve import LABELS, NOTES, VERSION, Server
+from xmodels.tasks.base.serve import Server
 
 README = "README.md"
+LABELS = "assets.extra/labels.json"  # in the folder of the version; TensorFlow Serving ignores the files there
 SIGN = "# A", "exported by xmodels"  # how the README of every export begins, and how its first line ends
 
 
@@ -65,9 +67,10 @@ def export(run: str, export_dir: str, serving_ops: str = "text", overwrite: bool
         model = os.path.join(path, VERSION)
         save(server, model)
         write_labels(server, model)
-        difference = compare(server, model)
+        served = tf.saved_model.load(model).signatures
+        difference = server.compare(served)
         with open(os.path.join(path, README), "w", encoding="utf-8") as file:
-            file.write(readme(server))
+            file.write(readme(server, served))
     return Export(export_dir, server.answers, difference)
 
 
@@ -128,10 +131,7 @@ def new_folder(path: str) -> Iterator[str]:
 
 def save(server: Server, path: str) -> None:
     """Writes the SavedModel, without gradients."""
-    methods = server.signatures().items()
-    signatures = {
-        name: tf.function(method, autograph=False).get_concrete_function(*specs) for name, (method, specs) in methods
-    }
+    signatures = {name: signature.function() for name, signature in server.signatures().items()}
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     tf.saved_model.save(server, path, signatures=signatures, options=options)
 
@@ -143,18 +143,3 @@ def write_labels(server: Server, path: str) -> None:
     os.mkdir(os.path.join(path, os.path.dirname(LABELS)))
     with open(os.path.join(path, LABELS), "w", encoding="utf-8") as file:
         json.dump(list(server.probability_labels), file, ensure_ascii=False)
-
-
-def compare(server: Server, path: str) -> float | None:
-    """Returns the largest difference between the answers of a run and of its SavedModel, read back from `path`, as `Export` has
-    it.
-
-    Raises:
-        RuntimeError: it is more than rounding.
-    """
-    return server.compare(tf.saved_model.load(path).signatures)
-
-
-def readme(server: Server) -> str:
-    """Returns how to use the folder."""
-    return f"{server.title}\n\nVariant `{server.serving_ops}`. {NOTES[server.serving_ops]}\n{server.readme()}"

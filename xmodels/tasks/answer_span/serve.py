@@ -1,6 +1,5 @@
 """Questions and texts in; answers, which stand in the texts, out. Long texts are read in windows inside the graph."""
 
-import numpy as np
 import tensorflow as tf
 
 from data_pipelines.corpora.squad import Question
@@ -12,8 +11,9 @@ from data_pipelines.text.framing import max_text_tokens
 from xmodels.tasks.answer_span.spans import NOWHERE
 from xmodels.tasks.answer_span.windows import places, windows_of
 from xmodels.tasks.base import serve
-from xmodels.tasks.base.serve import check_difference
+from xmodels.tasks.base.comparison import REPORT
 from xmodels.tasks.base.served_attention import attention_of
+from xmodels.tasks.base.signatures import DEFAULT, Column, Signature
 
 EXAMPLES = (
     ("Where does John Smith live?", "John Smith lives in New York. He was born in Rome."),
@@ -31,8 +31,9 @@ BASES = BASE, (lambda x: x - (1 << 64) if x >> 63 else x)(pow(BASE, -1, 1 << 64)
 class Server(serve.Server):
     """`serving_default` gives the answer, `n_best` the likeliest ones."""
 
-    title = "# A finder of answers exported by xmodels"
+    title, model = "# A finder of answers exported by xmodels", "answers"
     answers = "that finds answers in texts"
+    names, examples, checked = ("question", "context"), EXAMPLES, CHECKED
 
     def __init__(self, predictor, serving_ops):
         super().__init__(predictor, serving_ops)
@@ -92,8 +93,7 @@ class Server(serve.Server):
         """
         found = self.windows(question, context)
         features = self.framed(found)
-        width = tf.maximum(tf.shape(features["token_ids"])[1], 1)  # of an empty batch there is none
-        features = {n: tf.pad(x, [[0, 0], [0, width - tf.shape(x)[1]]]) for n, x in features.items()}
+        width = tf.shape(features["token_ids"])[1]
         first, last, totals, nulls = self.scored(found, features)
         shown = most_context(found, width)
         good = (first >= 0) & (first < found["count"][:, None, None])
@@ -215,70 +215,61 @@ class Server(serve.Server):
         return {name: tf.gather(found[name], chosen, batch_dims=1) for name in ("answer", "start", "end", "score")}
 
     def signatures(self):
-        texts = [tf.TensorSpec([None], tf.string, name=name) for name in ("question", "context")]
+        texts = [Column("question", "B", "UTF-8"), Column("context", "B", "the text that holds the answer")]
+        notes = {
+            "answer": "as it stands in the text; empty where there is none",
+            "start": "its first character in `context`, counted from 0; -1 without an answer",
+            "end": "the character behind its last one", "score": "the probability among the likeliest answers",
+        }  # fmt: skip
+        answer, n_best = ([Column(name, axes, note) for name, note in notes.items()] for axes in ("B", "BK"))
         return {
-            "serving_default": (self.answer, texts), "n_best": (self.n_best, texts), **self.attention.signature()
+            DEFAULT: Signature(self.answer, texts, answer), "n_best": Signature(self.n_best, texts, n_best, note=N_BEST_NOTE),
+            **self.attention.signature(),
         }  # fmt: skip
 
+    def predictions(self, rows):
+        return self.predictor.predict([asked(row) for row in rows])
+
+    def expected(self, row, prediction, found):
+        """Returns the score of the answer that the SavedModel finds; answers with like scores may stand in another order.
+
+        Raises:
+            RuntimeError: it does not stand in the text.
+        """
+        key = found["answer"].decode(), int(found["start"]), int(found["end"])
+        if key[0] and row[1][key[1] : key[2]] != key[0]:
+            raise RuntimeError(f"The exported model names {key[0]!r}, which does not stand there. {REPORT}")
+        scores = {(each.text, each.start, each.end): each.score for each in prediction.n_best}
+        return {"score": scores.get(key, prediction.answer.score)}
+
     def compare(self, served):
-        """Works as `serve.Server.compare`, together and one by one; answers with like scores may stand in another order."""
-        asked = [Question("", question, context, [], False, "") for question, context in CHECKED]
-        together, difference = ask(served["serving_default"], CHECKED), 0.0
-        for row, (each, expected) in enumerate(zip(CHECKED, self.predictor.predict(asked), strict=True)):
-            alone, many = (ask(served[name], [each]) for name in ("serving_default", "n_best"))
-            right = {(a.text, a.start, a.end): a.score for a in expected.n_best}
-            for found, place in ((together, row), (alone, 0)):
-                key = found["answer"][place].decode(), int(found["start"][place]), int(found["end"][place])
-                if key[0] and each[1][key[1] : key[2]] != key[0]:
-                    raise RuntimeError(
-                        f"The exported model names {key[0]!r}, which does not stand there. Please report this."
-                    )
-                wanted = right.get(key, expected.answer.score)
-                difference = max(difference, check_difference(abs(float(found["score"][place]) - wanted)))
-            scores = np.sort(many["score"][0])[::-1][: len(right)]
-            wanted = np.sort(np.array(list(right.values())))[::-1]
-            difference = max(difference, check_difference(float(np.max(np.abs(scores - wanted)))))
-        if ask(served["serving_default"], [])["answer"].size:
-            raise RuntimeError("The exported model answers an empty batch. Please report this.")
-        return max(difference, self.compare_attention(served))
+        """Compares answers, and the scores of the likeliest ones, whatever their order."""
 
-    def compare_attention(self, served) -> float:
-        """Works as `ServedAttention.compare`, of the last window of a text, the only one that holds the last token."""
-        question, context = EXAMPLES[0]
+        def scores(**texts):
+            return {"score": tf.sort(served["n_best"](**texts)["score"], direction="DESCENDING")}
+
+        def expected(row, prediction, found):
+            return {"score": sorted((each.score for each in prediction.n_best), reverse=True)}
+
+        likeliest = self.compare_signature(scores, self.predictions(self.checked), expected)
+        return max(super().compare(served), likeliest)
+
+    def attended(self):
+        """Returns the last window of a text, the only one that holds the last token."""
         reading = self.predictor.tokenizer, self.settings, self.max_sequence_length, self.frame
-        ((*_, window),) = windows_of([Question("", question, context, [], False, "")], *reading)
-        values = question, context, int(window.spans[-1, 0])
-        return self.attention.compare(served, values, self.predictor.features([window]))
+        ((*_, window),) = windows_of([asked(EXAMPLES[0])], *reading)
+        return (*EXAMPLES[0], int(window.spans[-1, 0])), self.predictor.features([window])
 
-    def readme(self):
-        """Returns the README, with the model's own answers as examples."""
-        found = ask(tf.function(self.answer, autograph=False), EXAMPLES)
-        found = {n: [x.decode() if isinstance(x, bytes) else x for x in v.tolist()] for n, v in found.items()}
-        columns = {"question": [row[0] for row in EXAMPLES], "context": [row[1] for row in EXAMPLES]}
-        instances, predictions = (
-            [dict(zip(c, row, strict=True)) for row in zip(*c.values(), strict=True)] for c in (columns, found)
-        )
-        requests = serve.requests(
-            "answers", {"instances": instances}, {"predictions": predictions}, {"inputs": columns}, {"outputs": found}
-        )
-        arguments = ", ".join(f"{name}=tf.constant({value!r})" for name, value in columns.items())
-        length, stride = self.max_sequence_length, self.settings.doc_stride
-        return README_TEXT.format(
-            length=length,
-            stride=stride,
-            attention=self.attention.readme(),
-            python=self.python(arguments),
-            requests=requests,
+    def notes(self):
+        return (
+            f"Long texts are read in windows of {self.max_sequence_length} pieces, with the question and special tokens, that begin "
+            f"{self.settings.doc_stride} pieces apart."
         )
 
 
-def ask(signature, rows) -> dict[str, np.ndarray]:
-    """Returns what a signature answers to pairs of question and text."""
-    columns = {"question": [row[0] for row in rows], "context": [row[1] for row in rows]}
-    return {
-        n: v.numpy()
-        for n, v in signature(**{n: tf.constant(c, tf.string, [len(rows)]) for n, c in columns.items()}).items()
-    }
+def asked(row: tuple[str, str]) -> Question:
+    """Returns a question with its text as the run takes it."""
+    return Question("", *row, [], False, "")
 
 
 def same_text(context: tf.Tensor, start: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
@@ -302,21 +293,4 @@ def same_text(context: tf.Tensor, start: tf.Tensor, end: tf.Tensor) -> tf.Tensor
 
 START_NOTE = """`start` is that of an answer, and says which window of a long text is read: the one from which the answer is.
 -1, which is no answer, has the first one."""
-
-README_TEXT = """The vocabulary and the tokenizer are inside.
-
-| of the signature `serving_default` | |
-|---|---|
-| input `question`, `context` | string (B,), UTF-8; the context is the text that holds the answer |
-| output `answer` | string (B,), as it stands in the text; empty where there is none |
-| output `start`, `end` | int32 (B,): the characters `context[start:end]`, counted from 0; -1 without an answer |
-| output `score` | float32 (B,), the probability among the likeliest answers |
-
-The signature `n_best` takes the same and gives the likeliest answers of each row, (B, K), the likeliest first; rows with fewer end
-in empty strings with a score of 0. Long texts are read in windows of {length} pieces, with the question and special tokens, that
-begin {stride} pieces apart.
-{attention}
-{python}
-
-{requests}
-"""
+N_BEST_NOTE = "These are the likeliest answers of each row; rows with fewer end in empty strings with a score of 0."

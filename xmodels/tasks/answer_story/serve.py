@@ -1,19 +1,17 @@
 """Stories and questions in; answers out."""
 
-import numpy as np
 import tensorflow as tf
 
-from data_pipelines.escaping import for_json_line, for_markdown
 from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.tasks.base import serve
-from xmodels.tasks.base.serve import check_difference, spelled
+from xmodels.tasks.base.serve import spelled
 from xmodels.tasks.base.served_attention import ServedAttention
+from xmodels.tasks.base.signatures import DEFAULT, Column, Signature
 
 SIGNS = r"[!-/:-@\[-`{-~\p{P}]"  # as `plain_units.is_punctuation`
-INPUTS = ("story", "question")
 EXAMPLES = (
-    (("Mary moved to the bathroom.", "John went to the hallway."), "Where is Mary?"),
-    (("Daniel took the milk.",), "What is Daniel carrying?"),
+    ("Mary moved to the bathroom.\nJohn went to the hallway.", "Where is Mary?"),
+    ("Daniel took the milk.", "What is Daniel carrying?"),
 )
 
 
@@ -29,8 +27,12 @@ class StoryAttention(ServedAttention):
 class Server(serve.Server):
     """One signature, of a story and a question."""
 
-    title = "# An answerer of questions about stories exported by xmodels"
-    answers = "that answers questions about stories"
+    title, model = "# An answerer of questions about stories exported by xmodels", "stories"
+    answers, inside = (
+        "that answers questions about stories",
+        "The vocabulary, the tokenizer and the answers are inside.",
+    )
+    names, examples, checked = ("story", "question"), EXAMPLES, EXAMPLES
 
     def __init__(self, predictor, serving_ops):
         super().__init__(predictor, serving_ops)
@@ -38,7 +40,7 @@ class Server(serve.Server):
         self.labels = tf.constant(predictor.labels)  # (C,)
         self.probability_labels = tuple(predictor.labels)
         self.max_sentences, self.max_words = predictor.encoder.max_sentences, predictor.encoder.max_words
-        inputs = dict.fromkeys(INPUTS, tf.string)
+        inputs = dict.fromkeys(self.names, tf.string)
         self.attention = StoryAttention(self.backbone, predictor.tokenizer, self.features, inputs, SENTENCES_NOTE)
 
     def features(self, story: tf.Tensor, question: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -72,77 +74,29 @@ class Server(serve.Server):
         return {"answer": tf.gather(self.labels, found["answer_ids"]), "probabilities": found["answer_probabilities"]}
 
     def signatures(self):
-        specs = [tf.TensorSpec([None], tf.string, name=name) for name in INPUTS]
-        return {"serving_default": (self.answer, specs), **self.attention.signature()}
+        inputs = [Column("story", "B", "UTF-8: a sentence a line"), Column("question", "B")]
+        outputs = [
+            Column("answer", "B", "the most probable one"),
+            Column("probabilities", "BC", "in the order of the labels"),
+        ]
+        return {DEFAULT: Signature(self.answer, inputs, outputs), **self.attention.signature()}
 
-    def compare(self, served):
-        """Works as `serve.Server.compare`; together and one by one."""
-        expected = [list(each.probabilities.values()) for each in self.predictor.predict(list(EXAMPLES))]
-        found = [ask(served["serving_default"], EXAMPLES)["probabilities"]]
-        found.append(np.concatenate([ask(served["serving_default"], [each])["probabilities"] for each in EXAMPLES]))
-        difference = check_difference(float(np.max(np.abs(np.array(found) - np.array(expected, np.float32)))))
-        values = [column[0] for column in columns_of(EXAMPLES).values()]
-        return max(difference, self.attention.compare(served, values, self.predictor.features(EXAMPLES[:1])))
+    def predictions(self, rows):
+        return self.predictor.predict(stories(rows))
 
-    def readme(self):
-        """Returns the README, with the model's own answers as examples."""
-        found = {
-            name: value.tolist() for name, value in ask(tf.function(self.answer, autograph=False), EXAMPLES).items()
-        }
-        found["answer"] = [answer.decode() for answer in found["answer"]]
-        columns = columns_of(EXAMPLES)
-        instances, predictions = (
-            [dict(zip(c, row, strict=True)) for row in zip(*c.values(), strict=True)] for c in (columns, found)
-        )
-        arguments = ", ".join(f"{name}=tf.constant({value!r})" for name, value in columns.items())
-        return README_TEXT.format(
-            num_labels=len(self.predictor.labels),
-            labels="\n".join(
-                f"{index}. {for_markdown(for_json_line(label))}" for index, label in enumerate(self.predictor.labels)
-            ),
-            sentences=self.max_sentences,
-            words=self.max_words,
-            attention=self.attention.readme(),
-            python=self.python(arguments),
-            requests=serve.requests(
-                "stories",
-                {"instances": instances},
-                {"predictions": predictions},
-                {"inputs": columns},
-                {"outputs": found},
-            ),
-        )
+    def expected(self, row, prediction, found):
+        return {"probabilities": list(prediction.probabilities.values())}
+
+    def attended(self):
+        return EXAMPLES[0], self.predictor.features(stories(EXAMPLES[:1]))
+
+    def notes(self):
+        return f"Of a story the last {self.max_sentences} sentences are read, of a sentence the first {self.max_words} words."
 
 
-def columns_of(stories) -> dict[str, list[str]]:
-    """Returns the inputs of the signature."""
-    columns = ["\n".join(sentences) for sentences, _ in stories], [asked for _, asked in stories]
-    return dict(zip(INPUTS, columns, strict=True))
-
-
-def ask(signature, stories) -> dict[str, np.ndarray]:
-    """Returns what a signature answers."""
-    return {n: v.numpy() for n, v in signature(**{n: tf.constant(c) for n, c in columns_of(stories).items()}).items()}
+def stories(rows) -> list[tuple[tuple[str, ...], str]]:
+    """Returns rows as the run takes them."""
+    return [(tuple(story.split("\n")), question) for story, question in rows]
 
 
 SENTENCES_NOTE = "A token is a sentence here, and the last one is the question."
-
-README_TEXT = """The vocabulary, the tokenizer and the answers are inside.
-
-| of the signature `serving_default` | |
-|---|---|
-| input `story` | string (B,), UTF-8: a sentence a line |
-| input `question` | string (B,) |
-| output `answer` | string (B,), the most probable one |
-| output `probabilities` | float32 (B, {num_labels}), in the order below |
-
-Answers:
-
-{labels}
-
-Of a story the last {sentences} sentences are read, of a sentence the first {words} words.
-{attention}
-{python}
-
-{requests}
-"""

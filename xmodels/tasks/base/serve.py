@@ -1,27 +1,19 @@
 """A predictor as a TensorFlow graph from strings to predictions. `xmodels.export` saves it without knowing the task.
 
-`serve.py` of a task defines one `Server`, a subclass of this one.
+`serve.py` of a task defines one `Server`, a subclass of this one: the functions from inputs to outputs, and what they are. README.md
+and the comparison with the run follow from that.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import tensorflow as tf
 
-from data_pipelines.escaping import for_json_line
 from data_pipelines.ops.length_sorting import answer_in_parts
-
-NOTES = {
-    "core": "It uses core ops of TensorFlow only, so it runs wherever TensorFlow does, a stock TensorFlow Serving too.",
-    "text": (
-        "It uses ops of TensorFlow Text: without `import tensorflow_text` it does not load. Do not count on a stock\n"
-        "TensorFlow Serving, which knows no TensorFlow Text or an old one. For that, export with `--serving_ops core`."
-    ),
-}
-TOLERANCE = 1e-3  # padding to another length reorders sums, and GPUs round the factors of float32 products (TF32)
-VERSION = "1"  # TensorFlow Serving serves the highest version
-LABELS = "assets.extra/labels.json"  # in the folder of the version; TensorFlow Serving ignores the files there
-Signature = tuple[Any, list[tf.TensorSpec]]  # a method and its arguments, named by the specs
+from xmodels.tasks.base.comparison import check_empty, check_tokens, compare_answers
+from xmodels.tasks.base.served_attention import NoAttention, ServedAttention
+from xmodels.tasks.base.signatures import ATTENTION, DEFAULT, TOKENS, Signature, in_columns
 
 
 class Server(tf.Module):
@@ -34,14 +26,30 @@ class Server(tf.Module):
     Attributes:
         title: the first line of the README, by which an earlier export is recognised.
         answers: describes the SavedModel in the line that is printed.
+        model: its name in the requests of the README.
+        inside: the line of the README that says what the SavedModel holds beside the network.
         flags: flags of `xmodels export_model` that only this task takes; they are keyword arguments here.
         probability_labels: the labels of the output `probabilities`, in order, if no output contains them.
+        names: of the inputs of `serving_default`, in order.
+        examples: rows of the README, each with a value for each name.
+        checked: rows by which the SavedModel is compared with the run.
+        copies: how often they stand in one batch; 0 compares them one by one only.
+        has_numbers: whether outputs have numbers that may differ by rounding.
+        attention: the signature of the attention weights.
     """
 
     title: ClassVar[str] = "# A network exported by xmodels"
     answers: ClassVar[str] = "of raw strings"
+    model: ClassVar[str] = "model"
+    inside: ClassVar[str] = "The vocabulary and the tokenizer are inside."
     flags: ClassVar[tuple[str, ...]] = ()
     probability_labels: Sequence[str] | None = None
+    names: Sequence[str] = ("text",)
+    examples: Sequence[tuple] = ()
+    checked: Sequence[tuple] = ()
+    copies: ClassVar[int] = 1
+    has_numbers: ClassVar[bool] = True
+    attention: ServedAttention | NoAttention = NoAttention()
 
     def __init__(self, predictor, serving_ops: str):
         super().__init__()
@@ -61,6 +69,28 @@ class Server(tf.Module):
         """Returns the signatures by name; `serving_default` is one of them."""
         raise NotImplementedError
 
+    def notes(self) -> str:
+        """Returns the lines of the README below the tables of the signatures."""
+        return ""
+
+    # The comparison.
+
+    def columns_of(self, rows: Sequence[tuple]) -> Mapping[str, Any]:
+        """Returns rows of `examples` or `checked` as inputs of `serving_default`."""
+        return in_columns(self.names, rows)
+
+    def predictions(self, rows: Sequence[tuple]) -> Sequence:
+        """Returns what the run answers to rows."""
+        return self.predictor.predict(rows)
+
+    def expected(self, row: tuple, prediction, found: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
+        """Returns the outputs of `serving_default` for which a prediction of the run stands. Arguments as in `compare_answers`."""
+        raise NotImplementedError
+
+    def attended(self) -> tuple[Sequence, Mapping[str, np.ndarray]]:
+        """Returns inputs of the signature `attention`, and the features of the run for them, (1, L)."""
+        raise NotImplementedError
+
     def compare(self, served: Mapping[str, Any]) -> float | None:
         """Returns the largest difference between the outputs of the SavedModel and those of the run; None for texts, which must
         be equal.
@@ -71,20 +101,21 @@ class Server(tf.Module):
         Raises:
             RuntimeError: the outputs of the SavedModel are not those of the run.
         """
-        raise NotImplementedError
+        if TOKENS in served:
+            check_tokens(served[TOKENS], self.columns_of(self.checked), self.predictor.features(self.checked))
+        check_empty(served[DEFAULT])
+        largest = self.compare_signature(served[DEFAULT], self.predictions(self.checked), self.expected)
+        if ATTENTION in served:
+            largest = max(largest, self.attention.compare(served, *self.attended()))
+        return largest if self.has_numbers else None
 
-    def readme(self) -> str:
-        """Returns the part of the README that explains the use, after title and variant."""
-        raise NotImplementedError
-
-    def python(self, arguments: str) -> str:
-        """Returns the section of the README that calls the model from Python."""
-        return PYTHON.format(imports=imports(self.serving_ops), version=VERSION, arguments=arguments)
-
-
-def imports(serving_ops: str) -> str:
-    """Returns the import statement of a program that calls the model."""
-    return "import tensorflow as tf" + ", tensorflow_text" * (serving_ops == "text")
+    def compare_signature(self, signature, predictions: Sequence, expected, **others) -> float:
+        """Works as `compare_answers`, on `checked` and what the run answers to them; `others` are further inputs."""
+        rows = self.checked
+        return compare_answers(
+            signature, lambda some: {**self.columns_of(some), **others}, rows,
+            lambda place, found: expected(rows[place], predictions[place], found), self.copies,
+        )  # fmt: skip
 
 
 def spelled(ids: tf.RaggedTensor, spelling: tf.Tensor) -> tf.Tensor:
@@ -93,77 +124,3 @@ def spelled(ids: tf.RaggedTensor, spelling: tf.Tensor) -> tf.Tensor:
         text = tf.strings.reduce_join(tf.gather(spelling, ids), axis=-1)
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
         return tf.strings.regex_replace(text, "^ +| +$", "")
-
-
-def requests(model: str, rows, predictions, columns, outputs) -> str:
-    """Returns the section of the README that calls TensorFlow Serving, with two requests and their responses as JSON.
-
-    Args:
-        model: the name of the model.
-        rows, predictions: request and response by rows.
-        columns, outputs: request and response by columns.
-    """
-    values = {"rows": rows, "predictions": predictions, "columns": columns, "outputs": outputs}
-    return REQUESTS.format(model=model, **{name: for_json_line(value) for name, value in values.items()})
-
-
-def example_inputs(names: Sequence[str], examples: Sequence[str]):
-    """Returns rows of one or two texts, and the same for TensorFlow Serving, by rows ("instances") and by columns ("inputs").
-
-    Args:
-        names: of the texts of a row.
-        examples: texts.
-    """
-    rows = [(text, other)[: len(names)] for text, other in zip(examples, reversed(examples), strict=True)]
-    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    instances = columns["text"] if len(names) == 1 else [dict(zip(names, row, strict=True)) for row in rows]
-    return rows, instances, columns
-
-
-def check_difference(difference: float) -> float:
-    """Returns the difference of probabilities. Raises a RuntimeError if it is above `TOLERANCE`."""
-    if not difference <= TOLERANCE:
-        raise RuntimeError(
-            f"The exported model does not answer as the run does: probabilities differ by up to {difference:.2g}. "
-            "Please report this."
-        )
-    return difference
-
-
-PYTHON = """## Python
-
-```python
-{imports}
-model = tf.saved_model.load("{version}")
-print(model.signatures["serving_default"]({arguments}))
-```"""
-
-REQUESTS = """## TensorFlow Serving
-
-In this folder:
-
-```sh
-docker run --rm -p 8501:8501 --mount type=bind,source="$PWD",target=/models/{model} \\
-    -e MODEL_NAME={model} tensorflow/serving
-```
-
-By rows:
-
-```sh
-curl http://localhost:8501/v1/models/{model}:predict --data-binary @- <<'JSON'
-{rows}
-JSON
-```
-
-answers, up to the rounding of numbers,
-
-```json
-{predictions}
-```
-
-By columns the same request and answer are
-
-```json
-{columns}
-{outputs}
-```"""

@@ -8,9 +8,8 @@ import tensorflow as tf
 from data_pipelines.text.spelling import spelling
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.tasks.base.answer import without_padding
-from xmodels.tasks.base.serve import Signature, check_difference
-
-NAME = "attention"  # of the signature
+from xmodels.tasks.base.comparison import check_difference
+from xmodels.tasks.base.signatures import ATTENTION, Column, Signature, ask
 
 
 class ServedAttention(tf.Module):
@@ -37,7 +36,7 @@ class ServedAttention(tf.Module):
     ):
         super().__init__()
         self.backbone, self.read, self.note = backbone, read, note
-        self.specs = [tf.TensorSpec([], dtype, name=name) for name, dtype in inputs.items()]
+        self.inputs = tuple(Column(name, (), dtype=dtype) for name, dtype in inputs.items())
         with tf.device("CPU:0"):
             self.spelling = tf.constant(shown(tokenizer))  # (V,)
 
@@ -67,12 +66,8 @@ class ServedAttention(tf.Module):
 
     def signature(self) -> dict[str, Signature]:
         """Returns the signature in the form of `Server.signatures`."""
-        return {NAME: (self.answer, [*self.specs, tf.TensorSpec([], tf.int32, name="layer")])}
-
-    def readme(self) -> str:
-        """Returns the text on the signature in README.md."""
-        inputs = ", ".join(f"`{spec.name}`, {spec.dtype.name} ()" for spec in self.specs)
-        return README_TEXT.format(inputs=inputs, note=f"\n{self.note}" if self.note else "")
+        inputs = [*self.inputs, Column("layer", (), "from 1", tf.int32)]
+        return {ATTENTION: Signature(self.answer, inputs, OUTPUTS, note=f"{PURPOSE}\n{self.note}".strip())}
 
     def compare(
         self, served: Mapping[str, Callable], values: Sequence[str | int], features: Mapping[str, np.ndarray]
@@ -85,12 +80,12 @@ class ServedAttention(tf.Module):
             features: the features of the run for them, (1, L).
 
         Raises:
-            RuntimeError: it is above `serve.TOLERANCE`.
+            RuntimeError: it is above `comparison.TOLERANCE`.
         """
-        asked = {spec.name: tf.constant(value) for spec, value in zip(self.specs, values, strict=True)}
+        asked = dict(zip((each.name for each in self.inputs), values, strict=True))
         differences = []
         for layer, heads in enumerate(self.backbone.attention_maps(without_padding(features)), 1):
-            found = served[NAME](**asked, layer=tf.constant(layer))["weight"].numpy()
+            found = ask(served[ATTENTION], {**asked, "layer": layer})["weight"]
             differences.append(float(np.abs(found - np.array(heads)[0].mean(axis=0)).max()))
         return check_difference(max(differences))
 
@@ -100,12 +95,6 @@ class NoAttention:
 
     def signature(self) -> dict[str, Signature]:
         return {}
-
-    def readme(self) -> str:
-        return ""
-
-    def compare(self, served, values, features) -> float:
-        return 0.0
 
 
 def attention_of(
@@ -123,8 +112,9 @@ def shown(tokenizer: Tokenizer) -> list[bytes]:
     return [text or name.encode() for text, name in zip(spelling(tokenizer), names, strict=True)]
 
 
-README_TEXT = """
-The signature `attention` takes {inputs}, and `layer`, int32 () from 1.
-It gives `token`, string (L,), `weight`, float32 (L, L), how much each token takes of each in the mean of the heads of the layer,
-and `num_layers`. It is there for pictures, and takes no batch.{note}
-"""
+OUTPUTS = (
+    Column("token", "L"),
+    Column("weight", "LL", "how much each token takes of each in the mean of the heads of the layer"),
+    Column("num_layers", ()),
+)
+PURPOSE = "It is there for pictures, and takes no batch."

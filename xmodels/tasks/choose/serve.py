@@ -10,8 +10,8 @@ from data_pipelines.ops.serving_text import GraphTokenizer
 from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.joining import gap
 from xmodels.tasks.base import serve
-from xmodels.tasks.base.serve import check_difference
 from xmodels.tasks.base.served_attention import attention_of
+from xmodels.tasks.base.signatures import DEFAULT, Column, Signature
 
 EXAMPLES = (
     ("It rained all day.", "What did Ann take?", ["An umbrella.", "A fish.", "The bus."]),
@@ -26,8 +26,9 @@ CHECKED = (
 class Server(serve.Server):
     """One signature, of questions with up to C choices each."""
 
-    title = "# A chooser of answers exported by xmodels"
+    title, model = "# A chooser of answers exported by xmodels", "chooser"
     answers = "that chooses one of several answers"
+    names, examples, checked = ("context", "question", "choices"), EXAMPLES, CHECKED
 
     def __init__(self, predictor, serving_ops):
         super().__init__(predictor, serving_ops)
@@ -57,7 +58,6 @@ class Server(serve.Server):
         there = choices != ""  # (B, C)
         found = {}
         for name, value in flat.items():
-            value = tf.pad(value, [[0, 0], [0, tf.cast(tf.shape(value)[1] == 0, tf.int32)]])  # of an empty batch
             value = tf.reshape(value, [-1, count, tf.shape(value)[1]])  # (B, C, L)
             found[name] = tf.where(there[:, :, None], value, tf.zeros([], value.dtype))
         return {**found, "choice_weights": tf.cast(there, tf.float32)}
@@ -87,46 +87,33 @@ class Server(serve.Server):
         return {"choice": found["choices"], "text": text, "probabilities": found["probabilities"]}
 
     def signatures(self):
-        text = {name: tf.TensorSpec([None], tf.string, name=name) for name in ("context", "question")}
-        choices = tf.TensorSpec([None, None], tf.string, name="choices")
-        return {"serving_default": (self.answer, [*text.values(), choices]), **self.attention.signature()}
+        inputs = [
+            Column("context", "B", "UTF-8; empty where there is none"),
+            Column("question", "B", f"where it holds `{BLANK}`, the choices fill this blank"),
+            Column("choices", "BC", "empty strings are no choices"),
+        ]
+        outputs = [
+            Column("choice", "B", "the place of the likeliest choice, from 0"), Column("text", "B", "this choice"),
+            Column("probabilities", "BC"),
+        ]  # fmt: skip
+        return {DEFAULT: Signature(self.answer, inputs, outputs), **self.attention.signature()}
 
-    def compare(self, served):
-        """Works as `serve.Server.compare`; together and one by one."""
-        found = ask(served["serving_default"], CHECKED)
-        alone = [ask(served["serving_default"], [each]) for each in CHECKED]
-        difference = 0.0
-        for row, (each, expected) in enumerate(zip(CHECKED, self.predictor.predict(questions(CHECKED)), strict=True)):
-            for answer in (found["probabilities"][row], alone[row]["probabilities"][0]):
-                wanted = np.zeros(len(answer), np.float32)
-                wanted[[place for place, choice in enumerate(each[2]) if choice]] = expected.probabilities
-                difference = max(difference, check_difference(float(np.max(np.abs(answer - wanted)))))
+    def predictions(self, rows):
+        return self.predictor.predict(questions(rows))
+
+    def expected(self, row, prediction, found):
+        wanted = np.zeros(len(row[2]), np.float32)
+        wanted[[place for place, choice in enumerate(row[2]) if choice]] = prediction.probabilities
+        return {"probabilities": wanted}
+
+    def attended(self):
         context, question, (choice, *_) = EXAMPLES[0]
-        features = first_choices(self.predictor.features(questions(EXAMPLES[:1])))
-        return max(difference, self.attention.compare(served, (context, question, choice), features))
+        return (context, question, choice), first_choices(self.predictor.features(questions(EXAMPLES[:1])))
 
-    def readme(self):
-        """Returns the README, with the model's own answers as examples."""
-        found = {
-            name: value.tolist() for name, value in ask(tf.function(self.answer, autograph=False), EXAMPLES).items()
-        }
-        found["text"] = [text.decode() for text in found["text"]]
-        columns = columns_of(EXAMPLES)
-        instances, predictions = (
-            [dict(zip(c, row, strict=True)) for row in zip(*c.values(), strict=True)] for c in (columns, found)
-        )
-        arguments = ", ".join(f"{name}=tf.constant({value!r})" for name, value in columns.items())
-        return README_TEXT.format(
-            length=self.max_sequence_length,
-            attention=self.attention.readme(),
-            python=self.python(arguments),
-            requests=serve.requests(
-                "chooser",
-                {"instances": instances},
-                {"predictions": predictions},
-                {"inputs": columns},
-                {"outputs": found},
-            ),
+    def notes(self):
+        return (
+            f"Of context, question and choice together at most {self.max_sequence_length} pieces are read, special tokens counted; "
+            "the context loses its end."
         )
 
 
@@ -159,34 +146,3 @@ def first_ids(ids: tf.RaggedTensor, most: int | tf.Tensor) -> tf.RaggedTensor:
     """Returns the first ids of each row (N, None), at most so many."""
     kept = tf.minimum(tf.cast(most, tf.int64), tf.cast(ids.row_lengths(), tf.int64))
     return tf.RaggedTensor.from_tensor(ids.to_tensor(), lengths=kept)
-
-
-def columns_of(rows) -> dict[str, list]:
-    """Returns the inputs of the signature; of fewer choices the last ones are empty."""
-    count = max(len(choices) for _, _, choices in rows)
-    choices = [[*each, *[""] * (count - len(each))] for _, _, each in rows]
-    return {"context": [row[0] for row in rows], "question": [row[1] for row in rows], "choices": choices}
-
-
-def ask(signature, rows) -> dict[str, np.ndarray]:
-    """Returns what a signature answers."""
-    return {n: v.numpy() for n, v in signature(**{n: tf.constant(c) for n, c in columns_of(rows).items()}).items()}
-
-
-README_TEXT = """The vocabulary and the tokenizer are inside.
-
-| of the signature `serving_default` | |
-|---|---|
-| input `context` | string (B,), UTF-8; empty where there is none |
-| input `question` | string (B,); where it holds `#idiom#`, the choices fill this blank |
-| input `choices` | string (B, C); empty strings are no choices |
-| output `choice` | int32 (B,), the place of the likeliest choice, from 0 |
-| output `text` | string (B,), this choice |
-| output `probabilities` | float32 (B, C) |
-
-Of context, question and choice together at most {length} pieces are read, special tokens counted; the context loses its end.
-{attention}
-{python}
-
-{requests}
-"""

@@ -2,15 +2,16 @@
 
 from typing import ClassVar
 
-import numpy as np
 import tensorflow as tf
 
 from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.decoding import filters
 from xmodels.decoding.sampling import generate, greedy, sample
 from xmodels.tasks.base import serve
+from xmodels.tasks.base.comparison import REPORT
 from xmodels.tasks.base.generation import GREEDY, finite_logits
-from xmodels.tasks.base.serve import VERSION, imports, spelled
+from xmodels.tasks.base.serve import spelled
+from xmodels.tasks.base.signatures import DEFAULT, Column, Signature, ask
 from xmodels.tasks.language_model.answer import TextGenerator
 
 LONGEST = 1024  # tokens of a text with its prompt, where the network sets no bound
@@ -25,9 +26,11 @@ class Server(serve.Server):
         max_new_tokens: most tokens behind a prompt.
     """
 
-    title = "# A text generator exported by xmodels"
+    title, model = "# A text generator exported by xmodels", "generator"
     answers = "that continues prompts"
     flags: ClassVar[tuple[str, ...]] = ("max_new_tokens",)
+    names, examples, checked = ("prompt",), [("Once upon a time",)], [(text,) for text in CHECKED]
+    has_numbers = False
 
     def __init__(self, generator: TextGenerator, serving_ops: str, max_new_tokens: int = MAX_NEW_TOKENS):
         super().__init__(generator, serving_ops)
@@ -127,33 +130,38 @@ class Server(serve.Server):
         return self.streamed(prompt, written, count, sample(seed), drawing(temperature, top_p))
 
     def signatures(self):
-        prompt = tf.TensorSpec([None], tf.string, name="prompt")
-        numbers = [tf.TensorSpec([], tf.float32, name=name) for name in ("temperature", "top_p")]
-        settings = [*numbers, tf.TensorSpec([2], tf.int32, name="seed")]
-        step = [
-            tf.TensorSpec([1], tf.string, name="prompt"), tf.TensorSpec([1, None], tf.int32, name="written"),
-            tf.TensorSpec([], tf.int32, name="count"),
+        prompts = [Column("prompt", "B", "an empty one begins a text")]
+        drawing = [
+            Column("temperature", (), dtype=tf.float32), Column("top_p", (), dtype=tf.float32),
+            Column("seed", (2,), dtype=tf.int32),
         ]  # fmt: skip
+        step = [
+            Column("prompt", (1,)), Column("written", (1, "W"), "what the call before gave, and (1, 0) at first", tf.int32),
+            Column("count", (), "most tokens to write now", tf.int32),
+        ]  # fmt: skip
+        texts = [Column("continuation", "B"), Column("num_tokens", "B")]
+        steps = [Column(name, "BN") for name in ("continuation", "num_tokens", "written", "is_finished")]
         return {
-            "serving_default": (self.greedy, [prompt]),
-            "sample": (self.sample, [prompt, *settings]),
-            "stream_serving_default": (self.stream_greedy, step),
-            "stream_sample": (self.stream_sample, [*step, *settings]),
+            DEFAULT: Signature(self.greedy, prompts, texts, note="It writes the likeliest text, token by token."),
+            "sample": Signature(self.sample, [*prompts, *drawing], texts, note="It draws a text at random."),
+            "stream_serving_default": Signature(self.stream_greedy, step, steps, note=STREAM_NOTE),
+            "stream_sample": Signature(self.stream_sample, [*step, *drawing], steps),
         }
 
+    def predictions(self, rows):
+        return self.predictor.generate([text for (text,) in rows], GREEDY, self.max_new_tokens)
+
+    def expected(self, row, prediction, found):
+        return {"continuation": prediction}
+
     def compare(self, served):
-        found = served["serving_default"](prompt=tf.constant(CHECKED))["continuation"].numpy()
-        expected = self.predictor.generate(CHECKED, GREEDY, self.max_new_tokens)
-        if [text.decode() for text in found] != expected:
-            raise RuntimeError("The exported model does not continue texts as the run does. Please report this.")
-        drawn = served["sample"](
-            prompt=tf.constant(CHECKED), temperature=tf.constant(1.0), top_p=tf.constant(0.9), seed=tf.constant([1, 2])
-        )
-        if np.any(drawn["num_tokens"].numpy() > self.max_new_tokens):
-            raise RuntimeError("The exported model writes more than it may. Please report this.")
-        if self.by_parts(served, CHECKED[0]) != expected[0]:
-            raise RuntimeError("The exported model writes another text in parts than at once. Please report this.")
-        return None
+        """Compares texts that are written at once and in parts, and the lengths of drawn ones."""
+        super().compare(served)
+        drawn = ask(served["sample"], {"prompt": CHECKED, "temperature": 1.0, "top_p": 0.9, "seed": [1, 2]})
+        if (drawn["num_tokens"] > self.max_new_tokens).any():
+            raise RuntimeError(f"The exported model writes more than it may. {REPORT}")
+        if self.by_parts(served, CHECKED[0]) != self.predictions(self.checked[:1])[0]:
+            raise RuntimeError(f"The exported model writes another text in parts than at once. {REPORT}")
 
     def by_parts(self, served, prompt: str) -> str:
         """Returns the continuation of a prompt, written in two parts or three."""
@@ -164,9 +172,10 @@ class Server(serve.Server):
             )
         return found["continuation"].numpy()[0].decode()
 
-    def readme(self):
-        return README_TEXT.format(
-            imports=imports(self.serving_ops), version=VERSION, length=self.max_length, most=self.max_new_tokens
+    def notes(self):
+        return (
+            f"At most {self.max_new_tokens} tokens are written behind a prompt (`xmodels export_model --max_new_tokens`).\n"
+            f"A text with its prompt has at most {self.max_length} tokens; a longer prompt loses its beginning."
         )
 
 
@@ -183,33 +192,6 @@ def checked(value: tf.Tensor, condition: tf.Tensor, message: str) -> tf.Tensor:
         return tf.identity(value)
 
 
-README_TEXT = """The vocabulary and the tokenizer are inside.
-
-| signature | inputs | outputs |
-|---|---|---|
-| `serving_default` | `prompt` string (B,) | `continuation` string (B,), the likeliest, token by token; `num_tokens` int32 (B,) |
-| `sample` | also `temperature` and `top_p`, float32 scalars, and `seed`, int32 (2,) | the same, drawn at random |
-
-At most {most} tokens are written behind a prompt (`xmodels export_model --max_new_tokens`). An empty prompt begins a text.
-A text with its prompt has at most {length} tokens; a longer prompt loses its beginning.
-
-`stream_serving_default` and `stream_sample` write one text a few tokens at a time, for programs that show it as it comes.
-They take also `written`, int32 (1, W), what the call before gave and (1, 0) at first, and `count`, an int32 scalar, the most
-tokens to write now; their `prompt` is string (1,). They give also `written` and `is_finished`, bool (1,). The last call has
-the text of the signature that writes all at once; where two tokens are equally likely but for rounding, it may be the other
-one.
-
-```python
-{imports}
-model = tf.saved_model.load("{version}")
-print(model.signatures["serving_default"](prompt=tf.constant(["Once upon a time"]))["continuation"])
-```
-
-With TensorFlow Serving, in this folder:
-
-```sh
-docker run --rm -p 8501:8501 --mount type=bind,source="$PWD",target=/models/generator \\
-    -e MODEL_NAME=generator tensorflow/serving
-curl http://localhost:8501/v1/models/generator:predict --data-binary '{{"instances": ["Once upon a time"]}}'
-```
-"""
+STREAM_NOTE = """`stream_serving_default` and `stream_sample` write one text a few tokens at a time, for programs that show it as it
+comes. The last call has the text of the signature that writes all at once; where two tokens are equally likely but for
+rounding, it may be the other one."""

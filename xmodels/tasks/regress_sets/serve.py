@@ -1,9 +1,8 @@
 """Arrays in, numbers out."""
 
-import numpy as np
 import tensorflow as tf
 
-from xmodels.tasks.base.serve import check_difference
+from xmodels.tasks.base.signatures import Column
 from xmodels.tasks.classify_sets.serve import SetServer
 
 
@@ -16,15 +15,8 @@ class Server(SetServer):
         """Returns score float32 (B,)."""
         return {"score": self.predicted(points, sizes)["scores"]}
 
-    def compare(self, served):
-        expected = np.array(self.predictor.predict(self.examples()), np.float32)
-        difference = np.abs(self.asked(served)["score"] - expected) / np.maximum(np.abs(expected), 1.0)
-        return check_difference(float(np.max(difference)))
+    def columns(self):
+        return [Column("score", "B")]
 
-    def example_outputs(self) -> dict[str, list]:
-        """Returns what `serving_default` answers to the examples, rounded."""
-        return {"score": [round(score, 4) for score in self.predictor.predict(self.examples())]}
-
-    def output_rows(self) -> str:
-        """Returns the rows of the README about the outputs."""
-        return "| output `score` | float32 (B,) |"
+    def expected(self, row, prediction, found):
+        return {"score": prediction}

@@ -1,8 +1,5 @@
 """Strings in; words with tags, and entities, with their places in the text, out."""
 
-from collections.abc import Mapping
-
-import numpy as np
 import tensorflow as tf
 
 from data_pipelines.errors import UsageError
@@ -14,8 +11,8 @@ from data_pipelines.ops.text_places import NOWHERE, places_of
 from data_pipelines.ops.token_windows import most_context, token_windows
 from data_pipelines.text.framing import max_text_tokens, pack_texts
 from xmodels.tasks.base import serve
-from xmodels.tasks.base.serve import check_difference
 from xmodels.tasks.base.served_attention import attention_of
+from xmodels.tasks.base.signatures import DEFAULT, Column, Signature
 from xmodels.tasks.tag.settings import OUTSIDE, PREFIXES, are_spans, in_other_scheme
 from xmodels.tasks.tag.words import stride_of, text_offset
 
@@ -26,8 +23,9 @@ CHECKED = (*EXAMPLES, "", " \t\n", "NAÏVE ﬁancé №1 👩‍🚀 [MASK]", "a
 class Server(serve.Server):
     """`serving_default` and `words` take `text`, string (B,)."""
 
-    title = "# A tagger of words exported by xmodels"
-    answers = "that tags words"
+    title, model = "# A tagger of words exported by xmodels", "tagger"
+    answers, inside = "that tags words", "The vocabulary, the tokenizer and the tags are inside."
+    examples, checked = [(text,) for text in EXAMPLES], [(text,) for text in CHECKED]
 
     def __init__(self, predictor, serving_ops):
         super().__init__(predictor, serving_ops)
@@ -89,11 +87,7 @@ class Server(serve.Server):
         capacity = tf.fill([ids.nrows(out_type=tf.int32)], max_text_tokens(1, self.max_sequence_length, self.frame))
         found = token_windows(ids, capacity, self.stride)
         features = self.tokenizer.framed([found["ids"]], self.max_sequence_length)
-        width = tf.maximum(tf.shape(features["token_ids"])[1], 1)  # of an empty batch there is none
-        features = {
-            n: tf.pad(x, [[0, 0], [0, width - tf.shape(x)[1]], *[[0, 0]] * (x.shape.rank - 2)])
-            for n, x in features.items()
-        }
+        width = tf.shape(features["token_ids"])[1]
         emissions = answer_in_parts(self.emissions, features, per_token=True)
         logits = emissions["logits"]  # (W, L, C)
         padding = tf.reduce_sum(tf.cast(~features["padding_mask"], tf.int32), axis=1, keepdims=True)  # (W, 1)
@@ -163,89 +157,48 @@ class Server(serve.Server):
             }
 
     def signatures(self):
-        spec = [tf.TensorSpec([None], tf.string, name="text")]
+        text = [Column("text", "B", "UTF-8")]
+        entities = [
+            Column("entity", "BE", "as it stands in the text"), Column("type", "BE"),
+            Column("start", "BE", "its first character, counted from 0"), Column("end", "BE", "the character behind its last one"),
+        ]  # fmt: skip
+        words = [
+            Column("word", "BW", "parted at blanks, punctuation and ideographs"), Column("tag", "BW"), Column("start", "BW"),
+            Column("end", "BW"), Column("probability", "BW", "of the tag"),
+        ]  # fmt: skip
         return {
-            "serving_default": (self.entities, spec), "words": (self.words, spec), **self.attention.signature()
+            DEFAULT: Signature(self.entities, text, entities), "words": Signature(self.words, text, words),
+            **self.attention.signature(),
+        }  # fmt: skip
+
+    def predictions(self, rows):
+        return self.predictor.predict([text for (text,) in rows])
+
+    def expected(self, row, prediction, found):
+        columns = {"entity": "text", "type": "type", "start": "start", "end": "end"}
+        return {name: [getattr(each, field) for each in prediction.entities] for name, field in columns.items()}
+
+    def expected_words(self, row, prediction, found):
+        """Returns the outputs of the signature `words` for which a prediction of the run stands."""
+        return {
+            "start": [start for start, _ in prediction.spans], "end": [end for _, end in prediction.spans],
+            "tag": prediction.tags, "probability": prediction.probabilities,
         }  # fmt: skip
 
     def compare(self, served):
-        """Works as `serve.Server.compare`; words, tags and entities must not differ at all."""
-        difference = 0.0
-        for text, expected in zip(CHECKED, self.predictor.predict(list(CHECKED)), strict=True):
-            words, entities = (ask(served[name], [text]) for name in ("words", "serving_default"))
-            spans = list(zip(words["start"][0].tolist(), words["end"][0].tolist(), strict=True))
-            if spans != [tuple(span) for span in expected.spans]:
-                raise RuntimeError("The exported model cuts texts into other words than the run. Please report this.")
-            found = np.abs(words["probability"][0] - np.array(expected.probabilities, np.float32))
-            difference = max(difference, check_difference(float(found.max(initial=0.0))))
-            wanted = [(each.text, each.type, each.start, each.end) for each in expected.entities]
-            if as_text(words["tag"]) != expected.tags or rows_of(entities) != wanted:
-                raise RuntimeError("The exported model tags words otherwise than the run does. Please report this.")
-        if ask(served["serving_default"], [])["entity"].size:
-            raise RuntimeError("The exported model answers an empty batch. Please report this.")
+        """Compares entities and words."""
+        words = self.compare_signature(served["words"], self.predictions(self.checked), self.expected_words)
+        return max(super().compare(served), words)
+
+    def attended(self):
         read = pack_texts([EXAMPLES[:1]], self.predictor.tokenizer, self.max_sequence_length, self.frame)
-        return max(difference, self.attention.compare(served, EXAMPLES[:1], read))
+        return EXAMPLES[:1], read
 
-    def readme(self):
-        """Returns the README, with the model's own answers as examples."""
-        found = {
-            name: value.tolist() for name, value in ask(tf.function(self.entities, autograph=False), EXAMPLES).items()
-        }
-        found = {n: [[x.decode() if isinstance(x, bytes) else x for x in row] for row in v] for n, v in found.items()}
-        rows = [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
-        requests = serve.requests(
-            "tagger", {"instances": list(EXAMPLES)}, {"predictions": rows}, {"inputs": {"text": list(EXAMPLES)}},
-            {"outputs": found},
-        )  # fmt: skip
-        return README_TEXT.format(
-            labels=", ".join(for_code_span(label) for label in self.predictor.labels),
-            length=self.max_sequence_length,
-            stride=self.stride,
-            chain=", and a chain over all words of the text" if self.predictor.settings.crf else "",
-            attention=self.attention.readme(),
-            python=self.python(f"text=tf.constant({list(EXAMPLES)!r})"),
-            requests=requests,
+    def notes(self):
+        labels = ", ".join(for_code_span(label) for label in self.predictor.labels)
+        chain = ", and a chain over all words of the text" if self.predictor.settings.crf else ""
+        return (
+            f"Rows with fewer entities or words end in empty strings, with -1 for `start` and `end`. Tags: {labels}.\n"
+            f"Long texts are read in windows of {self.max_sequence_length} pieces, special tokens counted, that begin {self.stride} "
+            f"pieces apart; each word has the tag that\nthe window with most of the text around it gives{chain}."
         )
-
-
-def ask(signature, texts) -> dict[str, np.ndarray]:
-    """Returns what a signature answers to texts."""
-    return {name: value.numpy() for name, value in signature(text=tf.constant(texts, tf.string, [len(texts)])).items()}
-
-
-def as_text(values: np.ndarray) -> list[str]:
-    """Returns the strings of the first row."""
-    return [value.decode() for value in values[0]]
-
-
-def rows_of(entities: Mapping[str, np.ndarray]) -> list[tuple]:
-    """Returns (text, type, start, end) of each entity of the first row."""
-    texts, types = as_text(entities["entity"]), as_text(entities["type"])
-    return list(zip(texts, types, entities["start"][0].tolist(), entities["end"][0].tolist(), strict=True))
-
-
-README_TEXT = """The vocabulary, the tokenizer and the tags are inside.
-
-| of the signature `serving_default` | |
-|---|---|
-| input `text` | string (B,), UTF-8 |
-| output `entity` | string (B, E), as it stands in the text |
-| output `type` | string (B, E) |
-| output `start`, `end` | int32 (B, E): the characters `text[start:end]`, counted from 0 |
-
-| of the signature `words` | |
-|---|---|
-| input `text` | string (B,), UTF-8 |
-| output `word` | string (B, W), parted at blanks, punctuation and ideographs |
-| output `tag` | string (B, W) |
-| output `start`, `end` | int32 (B, W) |
-| output `probability` | float32 (B, W), of the tag |
-
-Rows with fewer entities or words end in empty strings, with -1 for `start` and `end`. Tags: {labels}.
-Long texts are read in windows of {length} pieces, special tokens counted, that begin {stride} pieces apart; each word has the tag that
-the window with most of the text around it gives{chain}.
-{attention}
-{python}
-
-{requests}
-"""

@@ -11,7 +11,8 @@ from xmodels.decoding.options import Decoding
 from xmodels.decoding.targets import EXTRA_TOKENS
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.generation import GREEDY
-from xmodels.tasks.base.serve import VERSION, imports, spelled
+from xmodels.tasks.base.serve import spelled
+from xmodels.tasks.base.signatures import DEFAULT, Column, Signature
 from xmodels.tasks.translate.answer import Seq2SeqGenerator
 
 EXAMPLES = (
@@ -30,8 +31,9 @@ class Server(serve.Server):
         no_repeat_ngram_size, min_new_tokens: of both signatures, as of `Decoding`; by default no such rules.
     """
 
-    title = "# A translator exported by xmodels"
-    answers = "that translates"
+    title, model = "# A translator exported by xmodels", "translator"
+    answers, has_numbers = "that translates", False
+    checked = [(text,) for text in CHECKED]
     flags: ClassVar[tuple[str, ...]] = ("num_beams", "length_penalty", "no_repeat_ngram_size", "min_new_tokens")
 
     def __init__(
@@ -79,24 +81,40 @@ class Server(serve.Server):
         return self.translated(text, self._beam)
 
     def signatures(self):
-        text = tf.TensorSpec([None], tf.string, name="text")
-        return {"serving_default": (self.greedy, [text]), "beam": (self.beam, [text])}
+        text = [Column("text", "B")]
+        outputs = [Column("translation", "B"), Column("num_tokens", "B")]
+        found = (
+            f"It gives the best translation that a search with {self._beam.num_beams} beams and a length penalty of "
+            f"{self._beam.length_penalty:g} finds."
+        )
+        return {
+            DEFAULT: Signature(self.greedy, text, outputs, note="It takes the likeliest token each time."),
+            "beam": Signature(self.beam, text, outputs, note=found),
+        }
+
+    def predictions(self, rows, decoding: Decoding | None = None):
+        return self.predictor.generate([text for (text,) in rows], decoding or self._greedy)
+
+    def expected(self, row, prediction, found):
+        return {"translation": prediction}
 
     def compare(self, served):
-        for name, decoding in (("serving_default", self._greedy), ("beam", self._beam)):
-            found = served[name](text=tf.constant(CHECKED))["translation"].numpy()
-            if [text.decode() for text in found] != self.predictor.generate(CHECKED, decoding):
-                raise RuntimeError("The exported model does not translate as the run does. Please report this.")
-        return None
+        """Compares the translations of both signatures."""
+        self.compare_signature(served["beam"], self.predictions(self.checked, self._beam), self.expected)
+        return super().compare(served)
 
-    def readme(self):
-        return README_TEXT.format(
-            imports=imports(self.serving_ops), version=VERSION,
-            length=self.predictor.longest - 1 - len(self.predictor.opening),
-            prefix=f"Each text gets the prefix {self.predictor.prefix!r} here. " if self.predictor.prefix else "",
-            example=self._example(), rules=self._rules(), beams=self._beam.num_beams,
-            alpha=self._beam.length_penalty, extra=EXTRA_TOKENS,
-        )  # fmt: skip
+    @property
+    def examples(self):
+        return [(self._example(),)]
+
+    def notes(self):
+        generator = self.predictor
+        prefix = f"Each text gets the prefix {generator.prefix!r} here. " if generator.prefix else ""
+        return (
+            f"{prefix}A text has at most {generator.longest - 1 - len(generator.opening)} tokens; a longer one loses its end.\n"
+            f"A translation has at most {EXTRA_TOKENS} tokens more than its text. {self._rules()}An empty text has an empty "
+            "translation.\nTexts of like length are best sent together."
+        )
 
     def _example(self) -> str:
         tokenizer = self.predictor.tokenizer
@@ -113,29 +131,3 @@ class Server(serve.Server):
         least, size = self._greedy.min_new_tokens, self._greedy.no_repeat_ngram_size
         found = f"A translation has at least {least} tokens, where its bound lets it. " if least else ""
         return found + (f"No run of {size} tokens comes twice in it. " if size else "")
-
-
-README_TEXT = """The vocabulary and the tokenizer are inside.
-
-| signature | inputs | outputs |
-|---|---|---|
-| `serving_default` | `text` string (B,) | `translation` string (B,), the likeliest token each time; `num_tokens` int32 (B,) |
-| `beam` | `text` string (B,) | the same, the best that a search with {beams} beams and a length penalty of {alpha:g} finds |
-
-{prefix}A text has at most {length} tokens; a longer one loses its end. A translation has at most {extra} tokens more than its text.
-{rules}An empty text has an empty translation. Texts of like length are best sent together.
-
-```python
-{imports}
-model = tf.saved_model.load("{version}")
-print(model.signatures["serving_default"](text=tf.constant(["{example}"]))["translation"])
-```
-
-With TensorFlow Serving, in this folder:
-
-```sh
-docker run --rm -p 8501:8501 --mount type=bind,source="$PWD",target=/models/translator \\
-    -e MODEL_NAME=translator tensorflow/serving
-curl http://localhost:8501/v1/models/translator:predict --data-binary '{{"instances": ["{example}"]}}'
-```
-"""
