@@ -9,6 +9,8 @@ import importlib
 import pkgutil
 from typing import Any, ClassVar
 
+from keras import ops
+
 from xmodels.layers import attention
 from xmodels.layers.attention.core import head_dim_of, merge_heads, split_heads
 from xmodels.layers.attention.visible import Visible
@@ -47,6 +49,8 @@ class Mixer(Layer):
     Class attributes:
         numbers: the dataclass of its own numbers.
         supports: the fields of `Visible` that the mixer supports. It raises an error if others are set.
+        requires: those of them that must be set, such as `causal` where no other form is defined.
+        selects: whether the contents of tokens decide which others they take from.
         rewinds: whether `step` may go back to an earlier position and read other tokens there.
         shares_past: whether `step` supports beams that share a past, `attention.places.Beams`.
         has_probabilities: whether `probabilities` returns what sums to one over the keys of each query.
@@ -63,6 +67,8 @@ class Mixer(Layer):
 
     numbers: ClassVar[type[Numbers]] = Numbers
     supports: ClassVar[frozenset[str]] = frozenset()
+    requires: ClassVar[frozenset[str]] = frozenset()
+    selects: ClassVar[bool] = False
     rewinds: ClassVar[bool] = True
     shares_past: ClassVar[bool] = False
     has_probabilities: ClassVar[bool] = True
@@ -88,14 +94,26 @@ class Mixer(Layer):
         return length
 
     def supported(self, visible: Visible | None) -> Visible:
-        """Returns `visible`, or an empty `Visible` for None. Raises a ValueError if this mixer does not support one of its fields."""
+        """Returns `visible`, or an empty `Visible` for None. Raises a ValueError if this mixer does not support one of its fields, or
+        requires one that is not set."""
         visible = visible or Visible()
         check_supports(type(self), visible.given())
         return visible
 
+    def reach(self, length: int):
+        """Returns from which tokens of a text each token may take by their places: bool (H or 1, L, L); None for all.
+
+        The tokens that `visible` excludes are excluded from these too.
+        """
+        return None
+
     def probabilities(self, x, visible=None):
         """Returns how much each token takes of each other, float32 (B, H, L, L), for pictures, and for tests as a reference."""
         raise TypeError(f"{type(self).__name__} must define `probabilities`.")
+
+    def explicit(self, x, visible=None):
+        """Returns what `call` returns, computed as the definition says and at any cost, as a reference for tests."""
+        raise TypeError(f"{type(self).__name__} must define `explicit`.")
 
     def start(self, batch, length: int):
         """Returns the initial `past` of `step`, for texts of at most `length` tokens: nested tensors whose first axis is the batch."""
@@ -163,6 +181,10 @@ class ProjectedMixer(Mixer):
         """Mixes the values by queries and keys: (B, L, H, K), (B, S, H, K) and (B, S, H, K) -> (B, L, H, K)."""
         raise TypeError(f"{type(self).__name__} must define `mix`.")
 
+    def explicit(self, x, visible=None):
+        """Works as in `Mixer`, from `probabilities`."""
+        return self.merge(ops.einsum("bhls,bshk->blhk", self.probabilities(x, visible), self.value(x)))
+
 
 def names() -> list[str]:
     """Returns the names of all mixers, which are those of their files."""
@@ -187,13 +209,18 @@ def _class_of(name: str) -> type[Mixer] | None:
 
 
 def check_supports(mixer: type[Mixer], required: frozenset[str]) -> None:
-    """Raises a ValueError unless a mixer supports all these fields of `Visible`."""
+    """Raises a ValueError unless a mixer supports all these fields of `Visible`, and requires no others."""
     missing = sorted(required - mixer.supports)
     if missing:
-        able = [name for name in names() if required <= find(name).supports]
+        able = [name for name in names() if find(name).requires <= required <= find(name).supports]
         raise ValueError(
             f"{mixer.__name__} does not support {', '.join(f'`{name}`' for name in missing)} of `Visible`; it supports "
             f"{', '.join(sorted(mixer.supports))}. Mixers that do: {', '.join(able)}."
+        )
+    if unset := sorted(mixer.requires - required):
+        raise ValueError(
+            f"{mixer.__name__} requires {', '.join(f'`{name}`' for name in unset)} of `Visible`; set here: "
+            f"{', '.join(sorted(required)) or 'none'}."
         )
 
 

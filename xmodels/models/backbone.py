@@ -129,16 +129,29 @@ def _collect(layer, prefix: str, found: dict[str, Any], seen: set[int]) -> None:
     if id(layer) in seen:
         return  # a shared layer is stored once, under the first name that leads to it
     seen.add(id(layer))
-    # PyTorch keeps layers apart from other attributes, such as lists. A layer that is both in a list and an attribute is named by
-    # the attribute.
-    attributes = {**vars(layer).get("_modules", {}), **vars(layer)}
-    children = [(name, child) for key, value in attributes.items() for name, child in _layers(key, value)]
+    children = _children(layer)
     below = {id(v) for _, child in children for v in child.weights}
     for variable in layer.weights:
         if id(variable) not in below:
             found[f"{prefix}{variable.name}"] = variable
     for name, child in children:
         _collect(child, f"{prefix}{name}.", found, seen)
+
+
+def sublayers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """Returns all layers below a layer, each once, in the order of `named_weights`."""
+    found: dict[int, keras.layers.Layer] = {}
+    for _, child in _children(layer):
+        if id(child) not in found:
+            found |= {id(each): each for each in [child, *sublayers(child)]}
+    return list(found.values())
+
+
+def _children(layer) -> list[tuple[str, keras.layers.Layer]]:
+    # PyTorch keeps layers apart from other attributes, such as lists. A layer that is both in a list and an attribute is named by
+    # the attribute.
+    attributes = {**vars(layer).get("_modules", {}), **vars(layer)}
+    return [(name, child) for key, value in attributes.items() for name, child in _layers(key, value)]
 
 
 def _layers(key: str, value) -> Iterable[tuple[str, keras.layers.Layer]]:

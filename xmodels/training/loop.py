@@ -127,6 +127,7 @@ class Loop:
             if stop:
                 raise Interrupted(stop, self._save(state) if state.step != saved else self._where(state))
             self.watch.before(state.step)
+            self.learner.renewal.before(state.step)
             clock, processor = time.monotonic(), time.process_time()
             try:
                 before = dict(self.learner.steps_of)
@@ -229,7 +230,13 @@ class Loop:
 
     def _steps_to_event(self, step: int) -> int:
         intervals = [n for n in (self.save_every, self.log_every, self.evaluate and self.evaluate_every) if n]
-        return min([self.watch.next_event(step, self.num_steps) - step, *(n - step % n for n in intervals)])
+        return min(
+            [
+                self.watch.next_event(step, self.num_steps) - step,
+                *(n - step % n for n in intervals),
+                *self.learner.renewal.steps_to_next(step),
+            ]
+        )
 
     def _report(self, state: State, window: "_Window") -> None:
         means = self.learner.means(window.totals)

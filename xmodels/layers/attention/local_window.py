@@ -56,6 +56,9 @@ class LocalWindow(ProjectedMixer):
         window = self.window if visible.window is None else min(self.window, visible.window)
         return dataclasses.replace(visible, window=window)
 
+    def reach(self, length):
+        return Visible(window=self.window).dense(length, length)[0]
+
     def blocked(self, query, key, value, visible, training=None):
         """Returns `attend`, with the queries of each block attending to the keys of two blocks (causal) or three."""
         (batch, length), size = ops.shape(query)[:2], self.window

@@ -22,6 +22,7 @@ from xmodels.training.states.averaging import MovingAverage
 from xmodels.training.step.guard import Guard
 from xmodels.training.step.loss_weights import LossWeights
 from xmodels.training.step.precision import ONCE, LossScale
+from xmodels.training.step.renewal import Renewal
 from xmodels.training.step.sparse import of_values, sum_over_replicas, values_of
 from xmodels.training.step.stream_pass import StreamPass
 from xmodels.training.step.streams import Stream, choose, first_credits, objective_of, runs
@@ -68,6 +69,7 @@ class Learner:
         steps_of: {name of a stream: its steps in this process}.
         names, loss_names: names of the (sum, weight) pairs that steps return, and of the losses among them; with several
             streams `STREAM/NAME`.
+        renewal: draws anew what layers of the network draw every so many steps.
         gradient_norms: of each of `variables` in the last step, before clipping, float32 (V,).
     """
 
@@ -102,6 +104,7 @@ class Learner:
             credits = first_credits(self.seed, len(self.streams))
             self.credits = tf.Variable(credits, trainable=False, aggregation=ONCE)
         self.guard = Guard(self)
+        self.renewal = Renewal(self.backbone, self.seed)
         self._steps = {}
         for name, each in self.passes.items():
             each.build(self.variables)
