@@ -107,7 +107,7 @@ def test_it_is_what_the_long_way_gives_and_so_are_gradients_or_it_refuses(name, 
     assert np.abs(found[1][0]).max() > 0.1 and np.abs(found[1][1]).max() > 0.01
     largest = max(np.abs(value).max() for value in found[1])
     for ours, theirs in zip(*found, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=2e-6 * largest)
+        np.testing.assert_allclose(ours, theirs, atol=4e-6 * largest)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -163,14 +163,20 @@ def test_compiled_it_computes_the_same_also_where_the_length_is_not_known(name, 
     some = seen(visible, 23).any(axis=2)
 
     def function(x, given):
-        return mixer(x, visible=dataclasses.replace(visible, **{kind: given}))
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = mixer(x, visible=dataclasses.replace(visible, **{kind: given}))
+            loss = tf.reduce_sum(tf.where(some[..., None], y, 0.0) ** 2)
+        return y, tape.gradient(loss, x)
 
     arguments = x, getattr(visible, kind)
-    expected = np.array(function(*arguments))
+    expected, slope = (np.array(each)[some] for each in function(*arguments))
     specs = [tf.TensorSpec([None, None, *a.shape[2:]], a.dtype) for a in arguments]
     ways = tf.function(function, jit_compile=True), tf.function(function, input_signature=specs)
     for compiled in ways:
-        np.testing.assert_allclose(np.array(compiled(*arguments))[some], expected[some], rtol=1e-4, atol=1e-4)
+        y, gradient = (np.array(each)[some] for each in compiled(*arguments))
+        np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(gradient, slope, rtol=1e-3, atol=1e-4 * np.abs(slope).max())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -272,9 +278,9 @@ def test_the_summary_of_bert_is_that_of_the_whole_network(name):
     np.testing.assert_allclose(
         backbone.summarize(batch)["pooled_output"], backbone(batch)["pooled_output"], atol=1e-5
     )  # fmt: skip
-    maps = backbone.attention_maps(batch)
     assert backbone.shows_attention == mixers.find(name).has_probabilities
     if backbone.shows_attention:
+        maps = backbone.attention_maps(batch)
         np.testing.assert_allclose(np.sum(maps[0], axis=-1), 1.0, atol=1e-4)
 
 
