@@ -13,7 +13,7 @@ INHERITED_FIRST. To change only the default of an inherited field it writes `las
 
 import dataclasses
 import difflib
-import importlib
+import importlib.util
 import os
 import pkgutil
 import types
@@ -229,5 +229,5 @@ def nearest(name: Any, known: Iterable[str]) -> str:
 
 def modules_of(package: str, *, but: Iterable[str] = ()) -> tuple[str, ...]:
     """Lists the modules and folders of a package that are registered by being there, none of a module. Imports none of them."""
-    path = importlib.import_module(package).__path__
+    path = importlib.util.find_spec(package).submodule_search_locations or ()
     return tuple(module.name for module in pkgutil.iter_modules(path) if module.name not in but)
