@@ -163,7 +163,7 @@ def find(name: str) -> Layout:
     return importlib.import_module(f"{PACKAGE}.{name}").LAYOUT
 
 
-def known(name: str | None) -> Layout | None:
+def find_or_none(name: str | None) -> Layout | None:
     """Returns the layout of a manifest or of flags that may name none; None for None."""
     return None if name is None else find(name)
 

@@ -192,7 +192,7 @@ def prepared(run: str, folder: str, scored: str | None = None):
         scored: what is evaluated, of several; the first one by default.
     """
     from xmodels import systems
-    from xmodels.jobs.pretrain.evaluation import evaluated_on
+    from xmodels.jobs.pretrain.evaluation import held_out_batches
     from xmodels.jobs.pretrain.options import Options
     from xmodels.jobs.pretrain.plan import plan
     from xmodels.training.devices import distribution
@@ -208,7 +208,7 @@ def prepared(run: str, folder: str, scored: str | None = None):
             f"{run}: up to {then} tokens of a row were masked, now {now}. Make the page in another --work_dir."
         )
     batches = made.scored()[scored] if scored else next(iter(made.scored().values()))
-    return made, evaluated_on(options, batches).once(options.eval_steps)
+    return made, held_out_batches(options, batches).once(options.eval_steps)
 
 
 def write_initial(made, run: str, folder: str) -> None:

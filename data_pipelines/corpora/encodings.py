@@ -31,7 +31,7 @@ _FREQUENT = frozenset(
 _assumed = contextvars.ContextVar("encoding", default=UTF_8)
 
 
-def checked(name: str) -> str:
+def check_name(name: str) -> str:
     """Returns the name of an encoding as Python knows it.
 
     Raises:
@@ -54,7 +54,7 @@ def checked(name: str) -> str:
 @contextlib.contextmanager
 def assume(name: str) -> Iterator[None]:
     """Reads files without a byte-order mark that name no encoding of their own as `name`, while the body runs."""
-    token = _assumed.set(checked(name))
+    token = _assumed.set(check_name(name))
     try:
         yield
     finally:

@@ -50,7 +50,7 @@ class Reading:
 
     def check(self) -> None:
         """Raises a UsageError that says what to change."""
-        encodings.checked(self.encoding)
+        encodings.check_name(self.encoding)
         for name, known in (("on_bad_text", BAD_TEXT), ("when_exhausted", EXHAUSTED)):
             if getattr(self, name) not in known:
                 raise UsageError(f"--{name}={getattr(self, name)}: unknown. Known: {', '.join(known)}.")
@@ -58,7 +58,7 @@ class Reading:
     @property
     def codec(self) -> str:
         """The name of the encoding as Python has it."""
-        return encodings.checked(self.encoding)
+        return encodings.check_name(self.encoding)
 
     @property
     def split(self) -> Callable[[str], list[str]]:

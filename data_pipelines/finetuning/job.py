@@ -37,7 +37,7 @@ TOGETHER = 256  # examples that are tokenized in one call
 INDEX_FLAG = "--task_index"  # --task names the kind of task here
 
 
-def checked(settings: Settings) -> Settings:
+def complete_settings(settings: Settings) -> Settings:
     """Returns the settings with the numbers of windows that were not given. Raises a UsageError that says what to change."""
     if settings.task not in TASKS:
         raise UsageError(f"--task={settings.task}: unknown. Known: {', '.join(TASKS)}.")
@@ -72,7 +72,7 @@ def checked(settings: Settings) -> Settings:
     return settings
 
 
-def known_labels(settings: Settings) -> list[str] | None:
+def parse_labels(settings: Settings) -> list[str] | None:
     """Returns the labels that the flags name; None where they are to be found in the data."""
     if settings.labels_from:
         labels = Manifest.read(settings.labels_from).settings.label_names
@@ -140,10 +140,10 @@ def create_share(
 
 def prepare(settings: Settings, output_dir: str, num_workers: int = 1) -> "Job":
     """Returns what there is to do, from settings that are checked here."""
-    settings = checked(settings)
+    settings = complete_settings(settings)
     if num_workers < 1:
         raise UsageError(f"--num_workers={num_workers}: must be at least 1.")
-    task = task_class(settings.task)(settings, known_labels(settings))
+    task = task_class(settings.task)(settings, parse_labels(settings))
     tokenizer = task.open_tokenizer()
     if tokenizer.is_open and task.features(1)["token_ids"].shape != (None,):
         raise UsageError(
@@ -215,7 +215,7 @@ class Job:
 
     def missing(self, indices: Iterable[int]) -> list[int]:
         """Returns the shards that are not there whole."""
-        return [index for index in indices if record_folder.stored_shard(self.paths[index], self.plan) is None]
+        return [index for index in indices if record_folder.read_stored_shard(self.paths[index], self.plan) is None]
 
     def fingerprint(self, indices: Iterable[int], num_workers: int, report: Report) -> None:
         """Does nothing: no duplicates are removed."""

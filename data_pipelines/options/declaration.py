@@ -164,7 +164,7 @@ def _is_union(hint: Any) -> bool:
     return typing.get_origin(hint) in (types.UnionType, typing.Union)
 
 
-def merged(name: str, classes: Iterable[type]) -> type:
+def merge_options(name: str, classes: Iterable[type]) -> type:
     """Returns a frozen dataclass with all options of several, each once; an option of several takes the choices of each.
 
     Raises:

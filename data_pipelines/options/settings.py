@@ -29,7 +29,7 @@ def parse(text: str | None) -> dict[str, str]:
     return found
 
 
-def typed(name: str, value: str, kind: Any) -> Any:
+def convert_value(name: str, value: str, kind: Any) -> Any:
     """Converts `value` to the type `kind` of a field. Raises a UsageError that says what was expected."""
     if isinstance(kind, types.UnionType):  # int | None
         if value.lower() == "none":
@@ -59,7 +59,7 @@ def apply(instance: Any, given: Mapping[str, str]) -> Any:
         UsageError: a value has the wrong type, or the dataclass rejects it.
     """
     kinds = {field.name: field.type for field in dataclasses.fields(instance)}
-    values = {name: typed(name, text, kinds[name]) for name, text in given.items()}
+    values = {name: convert_value(name, text, kinds[name]) for name, text in given.items()}
     try:
         return dataclasses.replace(instance, **values)
     except ValueError as error:
@@ -76,7 +76,7 @@ def apply_to_network(config: Any, given: Mapping[str, str]) -> Any:
         UsageError: a value has the wrong type, or does not suit the network.
     """
     kinds = config.settings()
-    values = {name: typed(name, text, kinds[name]) for name, text in given.items()}
+    values = {name: convert_value(name, text, kinds[name]) for name, text in given.items()}
     try:
         return config.with_values(values, f"--set={','.join(f'{n}={v}' for n, v in given.items())}")
     except (CheckpointError, ValueError) as error:

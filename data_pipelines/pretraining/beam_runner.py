@@ -15,7 +15,7 @@ from data_pipelines.lock import locked
 from data_pipelines.pretraining.job import Job, prepare
 from data_pipelines.pretraining.parts import collect_part, fingerprint_part
 from data_pipelines.pretraining.settings import Settings
-from data_pipelines.records.folder import PLAN, claim, stored_shard
+from data_pipelines.records.folder import PLAN, claim, read_stored_shard
 from data_pipelines.records.manifest import Manifest
 
 FAILED = ".failed"  # beside the shard that could not be made; holds the reason
@@ -129,7 +129,7 @@ def _collect(numbered: tuple[int, tuple], job: Job, ready: bool = True) -> None:
     index, arguments = numbered
     path = job.collected(index)
     if ready:
-        _guarded(path, lambda: stored_shard(path, job.plan) or collect_part(*arguments))
+        _guarded(path, lambda: read_stored_shard(path, job.plan) or collect_part(*arguments))
 
 
 def _write(numbered: tuple[int, tuple], job: Job, ready: bool = True) -> None:
@@ -137,7 +137,7 @@ def _write(numbered: tuple[int, tuple], job: Job, ready: bool = True) -> None:
     path = job.paths[index]
     if ready:
         # Whole where a runner that heard nothing of the first try tries again.
-        _guarded(path, lambda: stored_shard(path, job.plan) or job.write_shard(*arguments))
+        _guarded(path, lambda: read_stored_shard(path, job.plan) or job.write_shard(*arguments))
 
 
 def _guarded(path: str, work: Callable) -> None:

@@ -21,7 +21,7 @@ from data_pipelines.text.kinds import open_for_records
 from data_pipelines.text.letter_case import case_warning
 
 
-def checked_language(corpus: Corpus) -> Corpus:
+def warn_of_language(corpus: Corpus) -> Corpus:
     """Returns the corpus, with a warning where it looks like another language."""
     if warning := language_warning(corpus):
         print(warning, file=sys.stderr)
@@ -54,7 +54,7 @@ def create_pretraining_data(options: Options) -> Manifest | None:
     tokenizer = open_for_records(chosen.vocab_file, chosen.tokenizer, chosen.do_lower_case)
     if warning := case_warning(tokenizer, chosen.vocab_file):
         print(warning, file=sys.stderr)
-    corpus = checked_language(chosen.open_corpus())
+    corpus = warn_of_language(chosen.open_corpus())
     with reporting("records") as report:
         if shared:
             made = tasks_split.create_share(chosen, output_dir, task, num_tasks, num_workers, report, corpus)

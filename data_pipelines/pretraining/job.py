@@ -169,11 +169,11 @@ class Job:
         """Returns the parts that shards wait for."""
         if not self.merges:
             return []
-        return [i for i in indices if record_folder.stored_shard(self.collected(i), self.plan) is None]
+        return [i for i in indices if record_folder.read_stored_shard(self.collected(i), self.plan) is None]
 
     def missing(self, indices: Iterable[int]) -> list[int]:
         """Returns the shards that are not there whole."""
-        return [index for index in indices if record_folder.stored_shard(self.paths[index], self.plan) is None]
+        return [index for index in indices if record_folder.read_stored_shard(self.paths[index], self.plan) is None]
 
     def unmarked(self, indices: Iterable[int]) -> list[int]:
         """Returns the parts that have no fingerprints yet."""
@@ -251,7 +251,7 @@ class Job:
         )
         if self.merges:
             for index in range(len(self.paths)):
-                if found := record_folder.stored_shard(self.collected(index), self.plan):
+                if found := record_folder.read_stored_shard(self.collected(index), self.plan):
                     counts.update(found[1])
         return record_folder.finish(self.folder, self.paths, self.described, features, self.tokenizer.files(), counts)
 

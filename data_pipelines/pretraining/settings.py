@@ -93,7 +93,7 @@ class Settings(RecordOptions):
                 "--phrase_lexicon and --entity_lexicon mark units for masks that are drawn while training; leave them out "
                 "with --masking=static."
             )
-        clean.chosen(self.clean)
+        clean.choose_rules(self.clean)
         if self.deduplicate != "none" and self.when_exhausted == "repeat" and len(split_sources(self.input_file)) > 1:
             raise UsageError(
                 f"--deduplicate={self.deduplicate} would take out what a mixture repeats to give each source its share. Add "

@@ -11,7 +11,7 @@ from data_pipelines.files import whole_file
 from data_pipelines.options import inspect_data
 from data_pipelines.options.train_vocabulary import Options
 from data_pipelines.paths import check_not_input
-from data_pipelines.pretraining.command import checked_language
+from data_pipelines.pretraining.command import warn_of_language
 from data_pipelines.pretraining.settings import Settings
 from data_pipelines.progress import bar
 from data_pipelines.records.manifest import Manifest
@@ -47,7 +47,7 @@ def train_vocabulary(options: Options) -> Tokenizer:
     for path in places.values():
         if os.path.exists(path) and not options.overwrite:
             raise UsageError(f"--output_file={output_file}: {path} exists. Choose another name or add --overwrite.")
-    corpus = checked_language(
+    corpus = warn_of_language(
         open_corpus(
             options.input_file, options.language, options.input_format, Reading.of(vars(options)), options.target_file
         )
@@ -110,7 +110,7 @@ def report_vocabulary(options: inspect_data.Options) -> None:
         corpus = Settings.of(Manifest.read(options.data_dir).settings.to_json()).open_corpus()
     else:
         raise UsageError("--vocab_file: name the text with --input_file, or records made from it with --data_dir.")
-    checked_language(corpus)
+    warn_of_language(corpus)
     case = "lower-cased" if opened.do_lower_case else "cased"
     print(f"{vocab_file}: {len(opened.vocabulary):,} entries of --tokenizer={opened.kind}, {case}.")
     print_report(opened, corpus, int(options.megabytes * 1e6))

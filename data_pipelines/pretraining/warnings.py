@@ -25,7 +25,7 @@ def manifest_warnings(manifest: Manifest) -> list[str]:
             f"{counts['unknown_tokens'] / tokens:.0%} of the tokens are [UNK], which tell a network nothing. Is the vocabulary "
             "that of this text, and --language right?"
         )
-    kind, examples = layout.known(settings.packing), manifest.num_examples
+    kind, examples = layout.find_or_none(settings.packing), manifest.num_examples
     if kind is None or examples < _ENOUGH:
         return found
     length, because = settings.max_sequence_length or 0, _cause_and_cure(manifest)

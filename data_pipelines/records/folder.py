@@ -57,7 +57,7 @@ def store_shard(path: str, shard: Shard, statistics: dict[str, int], plan: str) 
     write_json(f"{path}.json", {"plan": plan, "shard": dataclasses.asdict(shard), "statistics": statistics})
 
 
-def stored_shard(path: str, plan: str) -> tuple[Shard, dict[str, int]] | None:
+def read_stored_shard(path: str, plan: str) -> tuple[Shard, dict[str, int]] | None:
     """Returns what `store_shard` wrote; None where the shard is missing, or shorter than it was (a copy that broke off).
 
     Raises:
@@ -168,7 +168,7 @@ def finish(
     plan, missing = plan_sha256(described), []
     shards, statistics = [], collections.Counter(counts)
     for path in paths:
-        if found := stored_shard(path, plan):
+        if found := read_stored_shard(path, plan):
             shards.append(found[0])
             statistics.update(found[1])
         else:

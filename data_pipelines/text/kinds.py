@@ -109,7 +109,7 @@ def read_tokenizer(folder: str, described: dict | None = None) -> Tokenizer:
     Raises:
         DataError: files are missing or damaged, or the settings are not ours.
     """
-    described = read_config(os.path.join(folder, CONFIG)) if described is None else checked(described, folder)
+    described = read_config(os.path.join(folder, CONFIG)) if described is None else check_values(described, folder)
     kind = described.pop("tokenizer", None)
     if kind is None:
         raise DataError(f'{os.path.join(folder, CONFIG)}: expected "tokenizer": one of {", ".join(KINDS)}.')
@@ -129,10 +129,10 @@ def read_config(path: str) -> dict:
         return {}
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise DataError(f"{path}: not valid JSON ({error}).") from None
-    return checked(value, path)
+    return check_values(value, path)
 
 
-def checked(value, source: str) -> dict:
+def check_values(value, source: str) -> dict:
     """Returns the settings of a tokenizer, known and of the right types."""
     if not isinstance(value, dict):
         raise DataError(f"{source}: expected a JSON object, found {type(value).__name__}.")

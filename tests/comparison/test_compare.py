@@ -18,9 +18,9 @@ from xmodels.comparison import baselines, budget, findings, planning, report, st
 from xmodels.comparison.budget import StepCost
 from xmodels.comparison.checks import read_plan
 from xmodels.comparison.plan import Budget
-from xmodels.comparison.planning import Agenda, agenda
+from xmodels.comparison.planning import Agenda, make_agenda
 from xmodels.comparison.runner import Runner
-from xmodels.comparison.stages import Input, stage
+from xmodels.comparison.stages import Input, make_stage
 from xmodels.comparison.workspace import Workspace
 from xmodels.runs.baselines import Baselines
 
@@ -66,7 +66,7 @@ def names(found, kind):
 
 
 def test_systems_that_read_the_same_records_share_them(tmp_path):
-    found = agenda(four_systems(tmp_path), Known())
+    found = make_agenda(four_systems(tmp_path), Known())
     assert names(found, "vocabulary") == ["vocabulary wordpiece 300"]
     kinds = {name.split()[1] for name in names(found, "records")}
     assert len(names(found, "records")) == 6 and kinds == {"segment_pair", "full_sentences", "stream"}
@@ -84,7 +84,7 @@ def test_systems_that_differ_in_their_fine_tuning_alone_share_their_pretraining(
         (PLAN[PLAN.index("systems:") : PLAN.index("baselines:")], f"systems:\n{more}"),
         ("[bert]", "[with_lm]"),
     )
-    found = agenda(plan, Known())
+    found = make_agenda(plan, Known())
     assert names(found, "pretrain") == ["pretrain gpt"] and list(found.pretrained) == ["gpt"]
     tuned = [dict(one.flags) for one in found.stages if one.kind == "finetune"]
     assert {(one["auxiliary_lm_weight"], one["init_checkpoint"].name) for one in tuned} == {
@@ -94,7 +94,7 @@ def test_systems_that_differ_in_their_fine_tuning_alone_share_their_pretraining(
 
 
 def test_tokens_are_steps_at_once(tmp_path):
-    found = agenda(four_systems(tmp_path), Known())
+    found = make_agenda(four_systems(tmp_path), Known())
     assert not names(found, "probe") and found.pretrained["gpt"].num_steps == 4096 // (32 * 4)
     assert names(found, "pretrain") == [
         "pretrain bert", "pretrain unilm", "pretrain roberta", "pretrain gpt learning_rate=0.001",
@@ -106,15 +106,15 @@ def test_tokens_are_steps_at_once(tmp_path):
 
 def test_minutes_wait_for_all_probes_and_then_stay(tmp_path):
     plan, known = four_systems(tmp_path, ("{tokens: 4096}", "{processor_minutes: 2}")), Known()
-    found = agenda(plan, known)
+    found = make_agenda(plan, known)
     assert names(found, "probe") == [f"probe {name}" for name in plan.systems] and not names(found, "pretrain")
     assert len(found.waiting) == 4
     cost = {"bert": 0.1, "unilm": 0.2, "roberta": 0.1}
     known.costs = {name: StepCost(seconds, 9.0, 1e9, 128) for name, seconds in cost.items()}
     known.done = {f"probe {name}": {} for name in cost}
-    assert not names(agenda(plan, known), "pretrain")  # the last one is measured beside nothing but probes too
+    assert not names(make_agenda(plan, known), "pretrain")  # the last one is measured beside nothing but probes too
     known.broken = {known.fingerprint(one) for one in found.stages if one.name == "probe gpt"}
-    found = agenda(plan, known)
+    found = make_agenda(plan, known)
     assert names(found, "pretrain") == ["pretrain bert", "pretrain unilm", "pretrain roberta"]
     assert found.pretrained["bert"].num_steps == 1200 and found.pretrained["unilm"].num_steps == 600
 
@@ -122,13 +122,13 @@ def test_minutes_wait_for_all_probes_and_then_stay(tmp_path):
 def test_held_out_text_chooses_the_pretraining_and_development_rows_the_rate(tmp_path):
     plan, known = four_systems(tmp_path), Known()
     known.done = {"pretrain gpt learning_rate=0.001": {"loss": 5.0}, "pretrain gpt learning_rate=0.002": {"loss": 4.0}}
-    found = agenda(plan, known)
+    found = make_agenda(plan, known)
     assert [one.name for one in found.pretrained["gpt"].runs] == ["pretrain gpt learning_rate=0.002"]
     tried = [name for name in names(found, "finetune") if " gpt " in name]
     assert tried == [f"finetune gpt topic learning_rate={rate} seed=1" for rate in ("0.0003", "0.001")]
     assert not names(found, "predict")  # test rows wait for the choice
     known.done |= {name: {planning.DEV: value} for name, value in zip(tried, (0.8, 0.7), strict=True)}
-    found = agenda(plan, known)
+    found = make_agenda(plan, known)
     assert [name for name in names(found, "finetune") if " gpt " in name] == [*tried, tried[0][:-1] + "2"]
     assert names(found, "predict") == ["predict gpt topic seed=1", "predict gpt topic seed=2"]
     flags = dict(found.learnt["gpt", "topic"].runs[1][1].flags)
@@ -144,7 +144,7 @@ def test_fine_tunings_take_several_pretrainings_in_turn(tmp_path):
     )
     known.done = {f"pretrain gpt learning_rate={rate}": {"loss": rate} for rate in (0.001, 0.002)}
     known.done |= {f"finetune gpt topic learning_rate={rate} seed=1": {planning.DEV: rate} for rate in (0.0003, 0.001)}
-    found = agenda(plan, known)
+    found = make_agenda(plan, known)
     assert [name for name in names(found, "pretrain") if " gpt " in name] == [
         "pretrain gpt learning_rate=0.001", "pretrain gpt learning_rate=0.002", "pretrain gpt learning_rate=0.001 seed=6",
     ]  # fmt: skip
@@ -160,7 +160,9 @@ def test_a_plan_that_gets_more_pretrainings_keeps_the_one_that_it_has(tmp_path):
             Known(),
         )
         known.done = {f"pretrain gpt learning_rate={rate}": {"loss": rate} for rate in (0.001, 0.002)}
-        return {each.name: known.fingerprint(each) for each in agenda(plan, known).stages if each.verb == "pretrain"}
+        return {
+            each.name: known.fingerprint(each) for each in make_agenda(plan, known).stages if each.verb == "pretrain"
+        }
 
     one, several = folders([5]), folders([5, 6])
     assert one.items() < several.items()
@@ -170,14 +172,14 @@ def test_a_candidate_that_fails_is_not_chosen(tmp_path):
     plan, known = four_systems(tmp_path), Known()
     known.done = {"pretrain bert": {"loss": 1.0}, "finetune bert topic learning_rate=0.001 seed=1": {planning.DEV: 0.1}}
     failing = next(
-        one for one in agenda(plan, known).stages if one.name == "finetune bert topic learning_rate=0.0003 seed=1"
+        one for one in make_agenda(plan, known).stages if one.name == "finetune bert topic learning_rate=0.0003 seed=1"
     )
     known.broken = {known.fingerprint(failing)}
-    assert agenda(plan, known).learnt["bert", "topic"].chosen == 1
+    assert make_agenda(plan, known).learnt["bert", "topic"].chosen == 1
 
 
 def test_random_weights_have_the_network_of_a_system_and_the_same_rates(tmp_path):
-    found = agenda(four_systems(tmp_path), Known(), only=["random-bert"])
+    found = make_agenda(four_systems(tmp_path), Known(), only=["random-bert"])
     assert names(found, "pretrain") == ["pretrain bert"]
     flags = [dict(one.flags) for one in found.stages if one.kind == "finetune"]
     assert [each["learning_rate"] for each in flags] == ["0.0003", "0.001"]
@@ -196,7 +198,7 @@ CHANGES = {
 def test_a_changed_entry_touches_only_what_depends_on_it(change, kinds, number, tmp_path):
     def prints(*changes):
         known = Known()
-        found = agenda(four_systems(tmp_path, *changes), known)
+        found = make_agenda(four_systems(tmp_path, *changes), known)
         return {known.fingerprint(one): one.kind for one in found.stages}
 
     before, after = prints(), prints(change)
@@ -209,7 +211,8 @@ def test_a_fingerprint_is_of_contents_and_not_of_places(tmp_path):
         (tmp_path / name).write_text(text)
     here, there = Workspace(str(tmp_path / "x")), Workspace(str(tmp_path / "y"))
     a, b, c = (
-        stage("records", "r", "v", {"input_file": Input(str(tmp_path / f"{n}.txt")), "of": stage("vocabulary", "w", "v", {})})
+        make_stage("records", "r", "v",
+            {"input_file": Input(str(tmp_path / f"{n}.txt")), "of": make_stage("vocabulary", "w", "v", {})})
         for n in "abc"
     )  # fmt: skip
     assert here.fingerprint(a) == there.fingerprint(a) == here.fingerprint(b) != here.fingerprint(c)
@@ -232,7 +235,7 @@ def test_files_that_a_flag_of_the_plan_names_are_known_by_their_contents(flag, v
     found = []
     for text in ("one", "another"):
         path.write_text(text)
-        one = stage("pretrain", "p", "pretrain", {flag: value.format(tmp_path)})
+        one = make_stage("pretrain", "p", "pretrain", {flag: value.format(tmp_path)})
         found.append(Workspace(str(tmp_path / "x")).fingerprint(one))
         assert Workspace(str(tmp_path / "x")).command(one)[1] == f"--{flag}={value.format(tmp_path)}"
     assert found[0] != found[1]
@@ -241,12 +244,15 @@ def test_files_that_a_flag_of_the_plan_names_are_known_by_their_contents(flag, v
 def test_a_budget_is_a_number_of_steps():
     cost = StepCost(processor_seconds=0.5, seconds=0.25, flops=2e9, tokens=4096)
     assert (
-        budget.steps(Budget(processor_minutes=1), cost) == 120 and budget.steps(Budget(device_minutes=1), cost) == 240
+        budget.count_steps(Budget(processor_minutes=1), cost) == 120
+        and budget.count_steps(Budget(device_minutes=1), cost) == 240
     )
-    assert budget.steps(Budget(flops=1e11), cost) == 50 and budget.steps(Budget(tokens=10_000), cost) == 2
-    assert budget.steps(Budget(tokens=10), cost) == 1 and budget.steps(Budget(tokens=1e9), cost, most=7) == 7
+    assert budget.count_steps(Budget(flops=1e11), cost) == 50 and budget.count_steps(Budget(tokens=10_000), cost) == 2
+    assert (
+        budget.count_steps(Budget(tokens=10), cost) == 1 and budget.count_steps(Budget(tokens=1e9), cost, most=7) == 7
+    )
     with pytest.raises(DataError, match="FLOPs is not known"):
-        budget.steps(Budget(flops=1e11), StepCost(1, 1, 0.0, 1))
+        budget.count_steps(Budget(flops=1e11), StepCost(1, 1, 0.0, 1))
 
 
 def test_the_tracing_of_a_graph_is_no_cost_of_a_step():
@@ -254,11 +260,11 @@ def test_the_tracing_of_a_graph_is_no_cost_of_a_step():
     log = [
         {"kind": "train", "step_seconds": t / 2, "step_processor_seconds": t, "flops_per_token": 10.0} for t in times
     ]
-    cost = budget.measured([*log, {"kind": "evaluation"}], tokens=100)
+    cost = budget.measure_step([*log, {"kind": "evaluation"}], tokens=100)
     assert cost.processor_seconds == pytest.approx((0.2 + 0.2 + 0.3 + 0.3 + 0.3) / 5) and cost.flops == 1000.0
     assert cost.seconds == pytest.approx(cost.processor_seconds / 2)
     with pytest.raises(DataError, match="2 lines with times"):
-        budget.measured(log[:3], 100)
+        budget.measure_step(log[:3], 100)
 
 
 def test_the_paired_test_is_that_of_counting_all_signs():
@@ -322,9 +328,9 @@ def test_what_fails_stops_only_what_needs_it_and_what_is_done_is_used(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("one sentence here\nand another one\n\na second document\n" * 20)
     flags = {"input_file": Input(str(text)), "vocab_size": 60}
-    good = stage("vocabulary", "good", "train_vocabulary", flags)
-    bad = stage("vocabulary", "bad", "train_vocabulary", {**flags, "vocab_size": 0})
-    blocked = stage(
+    good = make_stage("vocabulary", "good", "train_vocabulary", flags)
+    bad = make_stage("vocabulary", "bad", "train_vocabulary", {**flags, "vocab_size": 0})
+    blocked = make_stage(
         "records", "blocked", "create_pretraining_data", {"input_file": flags["input_file"], "vocab_file": bad}
     )
 
@@ -387,9 +393,9 @@ def made_up(tmp_path):
         [5.0], [4.25], "masked_lm_accuracy", [0.2], Baselines(0.05, 0.15), [(5, 6.0, 0.1), (10, 5.0, 0.2)]
     )
     cost = findings.Cost(689_630, 32, 4096, StepCost(0.5, 0.25, 3e9, 128), 1.5, 1.0)
-    failed = [stage("pretrain", "pretrain gpt", "pretrain", {"system": "gpt"}, "gpt")]
+    failed = [make_stage("pretrain", "pretrain gpt", "pretrain", {"system": "gpt"}, "gpt")]
     return plan, findings.Findings(
-        findings.arms_of(plan), compared, "bert", 3, {"bert": objective}, {"bert": cost}, {"bert": 2.5}, failed
+        findings.list_arms(plan), compared, "bert", 3, {"bert": objective}, {"bert": cost}, {"bert": 2.5}, failed
     )
 
 

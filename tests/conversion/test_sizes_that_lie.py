@@ -125,12 +125,12 @@ def test_a_kind_of_tokenizer_that_is_none_is_named(tmp_path, kind):
     with pytest.raises(CheckpointError, match="tokenizer_config.json"):
         loaded.read_tokenizer(str(tmp_path))
     with pytest.raises(DataError, match='"tokenizer": .* is unknown'):
-        kinds.checked({"tokenizer": kind}, "tokenizer_config.json")
+        kinds.check_values({"tokenizer": kind}, "tokenizer_config.json")
 
 
 def test_very_many_sentinels_are_refused():
     with pytest.raises(DataError, match="`num_sentinels` is too small or too large"):
-        kinds.checked({"tokenizer": "sentencepiece", "num_sentinels": 10**8}, "tokenizer_config.json")
+        kinds.check_values({"tokenizer": "sentencepiece", "num_sentinels": 10**8}, "tokenizer_config.json")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from data_pipelines.corpora.dialogue import alternating
 from data_pipelines.corpora.documents import Document
 from data_pipelines.errors import UsageError
 from data_pipelines.pretraining.job import Settings, create
-from data_pipelines.pretraining.stages.clean import CLEANERS, chosen, clean, report
+from data_pipelines.pretraining.stages.clean import CLEANERS, choose_rules, clean, report
 from data_pipelines.text.html_markup import strip_html
 from data_pipelines.text.wiki_markup import strip_wiki
 
@@ -125,9 +125,9 @@ def test_without_cleaners_nothing_is_touched_or_counted():
 
 
 def test_cleaners_work_in_their_own_order_and_unknown_ones_list_the_known():
-    assert chosen("control, html") == ["html", "control"]
+    assert choose_rules("control, html") == ["html", "control"]
     with pytest.raises(UsageError, match="--clean=htm: unknown. Known: wiki, html"):
-        chosen("htm,width")
+        choose_rules("htm,width")
 
 
 def test_the_manifest_says_how_the_text_was_cleaned(tmp_path, zh_vocabulary):

@@ -67,7 +67,7 @@ def test_fine_tuning_is_shown_too(pretraining, tmp_path, capsys):
 
 def test_origins_put_flags_first_and_leave_out_what_nobody_set():
     options = Options(system="bert", model_dir="run", learning_rate=0.5)
-    rows = numbers.origins(options, {"learning_rate": (0.1, "recipe"), "optimizer": ("lamb", "recipe")})
+    rows = numbers.list_numbers(options, {"learning_rate": (0.1, "recipe"), "optimizer": ("lamb", "recipe")})
     assert rows[:4] == [
         ("system", "bert", "flag"), ("learning_rate", 0.5, "flag"), ("model_dir", "run", "flag"),
         ("optimizer", "lamb", "recipe"),

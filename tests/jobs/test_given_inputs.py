@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from data_pipelines.errors import DataError
-from xmodels.jobs.given_inputs import listed, texts
+from xmodels.jobs.given_inputs import as_list, as_texts
 from xmodels.jobs.open_run import OpenRun
 
 
@@ -41,11 +41,11 @@ class Table:
     ],
 )  # fmt: skip
 def test_inputs_are_taken_one_by_one(given, found):
-    assert listed(given) == found
+    assert as_list(given) == found
 
 
 def test_arrays_of_numbers_stay_inputs():
-    (found,) = listed(np.zeros((1, 3, 2)))
+    (found,) = as_list(np.zeros((1, 3, 2)))
     assert found.shape == (3, 2)
 
 
@@ -54,19 +54,19 @@ def test_arrays_of_numbers_stay_inputs():
 )
 def test_missing_and_numeric_inputs_are_named(bad):
     with pytest.raises(DataError, match="Input 1: expected a text"):
-        listed(["a", bad])
+        as_list(["a", bad])
 
 
 @pytest.mark.parametrize("bad", [None, 3, b"text", {"text": "a"}])
 def test_what_is_no_list_is_refused(bad):
     with pytest.raises(DataError, match="Expected a text or a list of inputs"):
-        listed(bad)
+        as_list(bad)
 
 
 def test_prompts_are_texts():
-    assert texts(np.array(["a"])) == ["a"] and type(texts(np.array(["a"]))[0]) is str
+    assert as_texts(np.array(["a"])) == ["a"] and type(as_texts(np.array(["a"]))[0]) is str
     with pytest.raises(DataError, match="Input 0: expected a text. Found: tuple"):
-        texts([("a", "b")])
+        as_texts([("a", "b")])
 
 
 class Echo:

@@ -102,12 +102,12 @@ def test_the_order_of_swapped_pairs_cannot_be_told_from_what_is_cut():
 )
 def test_a_wrong_schedule_is_refused(text, said):
     with pytest.raises(UsageError, match=said):
-        length_schedule.phases(text, 10, 128)
+        length_schedule.parse_phases(text, 10, 128)
 
 
 @pytest.mark.parametrize(("text", "longest", "border"), [("32:0.7,128:0.3", 128, 1120), ("128:0.9,512:0.1", 512, 1440)])
 def test_phases_divide_all_steps(text, longest, border):
-    found = length_schedule.phases(text, 1600, longest)
+    found = length_schedule.parse_phases(text, 1600, longest)
     assert [(p.length, p.first, p.last) for p in found] == [(longest // 4, 0, border), (longest, border, 1600)]
     assert [sum(p.share(step) for p in found) for step in range(1600)] == [1.0] * 1600
 

@@ -13,9 +13,9 @@ from xmodels.jobs.pretrain.neighbours import (
     Cases,
     Counts,
     Shares,
-    asked,
-    shares_right,
-    training_cases,
+    find_all_tokens,
+    find_targets,
+    measure_shares,
 )
 from xmodels.runs.baselines import Baselines
 
@@ -51,49 +51,49 @@ def triples(cases):
 
 def test_hidden_tokens_are_put_back_before_they_are_counted_and_padding_is_not_counted():
     batch = masked([[1, 5, 6, 2, 0], [1, 7, 5, 6, 2]], [2, 1])
-    assert triples(training_cases(batch, BOTH)) == sorted(
+    assert triples(find_all_tokens(batch, BOTH)) == sorted(
         [(1, 6, 5), (5, 2, 6), (6, 0, 2), (1, 5, 7), (7, 6, 5), (5, 2, 6)]
     )
-    assert triples(asked(batch, BOTH)) == sorted([(5, 2, 6), (1, 5, 7)])
+    assert triples(find_targets(batch, BOTH)) == sorted([(5, 2, 6), (1, 5, 7)])
 
 
 def test_special_tokens_are_neighbours_but_no_answers_unless_they_are_asked_for():
     rows = [[1, 3, 2, 4, 2]] * 3 + [[1, 3, 5, 4, 2]]  # 2 stands between 3 and 4 more often than 5
     asks_5, asks_2 = masked(rows[-1:], [2]), masked(rows[:1], [2])
     counted = [masked(rows, [1, 1, 1, 1])]
-    assert shares_right(counted, [asks_5], BOTH).neighbours == 0.0
-    assert shares_right(counted, [asks_5], BOTH, special_ids=[1, 2]).neighbours == 1.0
-    assert shares_right(counted, [asks_2], BOTH, special_ids=[1, 2]).neighbours == 1.0
+    assert measure_shares(counted, [asks_5], BOTH).neighbours == 0.0
+    assert measure_shares(counted, [asks_5], BOTH, special_ids=[1, 2]).neighbours == 1.0
+    assert measure_shares(counted, [asks_2], BOTH, special_ids=[1, 2]).neighbours == 1.0
 
 
 def test_a_target_has_the_neighbours_to_which_it_may_attend():
     batch = masked([[1, 5, 6, 7, 2]], [2], shown=6)  # nothing is replaced, as in XLNet
     seen = np.array([[[True, False, False, True, True]]])
-    assert triples(asked({**batch, "target_visibility": seen}, BOTH, visible=True)) == [(HIDDEN, 7, 6)]
+    assert triples(find_targets({**batch, "target_visibility": seen}, BOTH, visible=True)) == [(HIDDEN, 7, 6)]
     both = {name: np.repeat(batch[name], 2, axis=1) for name in ("mask_positions", "labels", "label_weights")}
     both["mask_positions"][:, 1], both["labels"][:, 1] = 3, 7
     seen = np.array([[[True, True, False, False, True], [True, True, True, False, True]]])  # 6, then 7, which sees 6
     given = {**batch, **both, "target_visibility": seen}
-    assert triples(asked(given, BOTH, visible=True)) == sorted([(5, HIDDEN, 6), (6, 2, 7)])
+    assert triples(find_targets(given, BOTH, visible=True)) == sorted([(5, HIDDEN, 6), (6, 2, 7)])
     given["token_ids"] = np.array([[1, 5, 9, 9, 2]])  # as in UniLM, where masks stand
-    assert triples(asked(given, BOTH, visible=True)) == sorted([(5, HIDDEN, 6), (HIDDEN, 2, 7)])
+    assert triples(find_targets(given, BOTH, visible=True)) == sorted([(5, HIDDEN, 6), (HIDDEN, 2, 7)])
 
 
 def test_what_is_asked_stands_between_its_true_neighbours():
     batch = masked([[1, 5, 6, 2]], [2])
-    assert triples(asked(batch, BOTH)) == [(5, 2, 6)]
+    assert triples(find_targets(batch, BOTH)) == [(5, 2, 6)]
     both = {name: np.concatenate([batch[name], masked([[1, 5, 6, 2]], [1])[name]], axis=1) for name in ("labels",)}
     both |= {"mask_positions": np.array([[2, 1]]), "label_weights": np.ones((1, 2), np.float32)}
     both |= {"token_ids": np.array([[1, 9, 9, 2]]), "padding_mask": batch["padding_mask"]}
-    assert triples(asked(both, BOTH)) == sorted([(5, 2, 6), (1, 6, 5)])
-    assert triples(asked(both, BOTH, visible=True)) == sorted([(HIDDEN, 2, 6), (1, HIDDEN, 5)])
-    assert triples(asked(causal([[4, 5, 6, 0]]), BEFORE)) == [(0, 4, 5), (4, 5, 6)]
+    assert triples(find_targets(both, BOTH)) == sorted([(5, 2, 6), (1, 6, 5)])
+    assert triples(find_targets(both, BOTH, visible=True)) == sorted([(HIDDEN, 2, 6), (1, HIDDEN, 5)])
+    assert triples(find_targets(causal([[4, 5, 6, 0]]), BEFORE)) == [(0, 4, 5), (4, 5, 6)]
 
 
 def test_a_decoder_is_told_by_what_it_has_read_of_the_target():
     batch = causal([[4, 5, 6, 0]])
     batch["target_ids"], batch["token_ids"] = batch["token_ids"], np.full((1, 4), 8)
-    assert triples(asked(batch, BEFORE)) == [(0, 4, 5), (4, 5, 6)]
+    assert triples(find_targets(batch, BEFORE)) == [(0, 4, 5), (4, 5, 6)]
 
 
 @pytest.mark.parametrize("context", [BOTH, BEFORE])
@@ -141,13 +141,13 @@ def test_answers_are_those_of_plain_counting(context, leave_out):
 
 def test_shares_of_a_text_whose_neighbours_tell_all():
     rows = [[1, *np.roll([3, 4, 5, 6], n), 2] for n in range(4)]
-    found = shares_right([masked(rows, [1, 2, 3, 4])] * 3, [masked(rows, [2, 2, 3, 3])], BOTH)
+    found = measure_shares([masked(rows, [1, 2, 3, 4])] * 3, [masked(rows, [2, 2, 3, 3])], BOTH)
     assert found == Shares(unigram=0.5, neighbours=1.0, visible=1.0)
     turns = causal([np.tile(np.roll([3, 4, 5, 6], n), 2) for n in range(4)])
-    assert shares_right([turns], [turns], BEFORE).neighbours == 1.0
+    assert measure_shares([turns], [turns], BEFORE).neighbours == 1.0
     empty = masked(rows, [1, 1, 1, 1])
     empty["label_weights"][:] = 0
-    assert shares_right([empty], [empty], BOTH) == Shares()
+    assert measure_shares([empty], [empty], BOTH) == Shares()
 
 
 def test_what_a_network_does_not_see_is_not_counted_either():
@@ -158,23 +158,23 @@ def test_what_a_network_does_not_see_is_not_counted_either():
     whole = {name: np.concatenate([batch[name]] * 2, axis=1) for name in ("mask_positions", "labels", "label_weights")}
     whole["mask_positions"][:, 1] = 9
     whole["labels"] = np.take_along_axis(rows, whole["mask_positions"], axis=1).astype(np.int32)
-    alone, both = shares_right([batch], [batch], BOTH), shares_right([batch], [batch | whole], BOTH)
+    alone, both = measure_shares([batch], [batch], BOTH), measure_shares([batch], [batch | whole], BOTH)
     assert alone.neighbours == alone.visible > 0.95
     assert both.neighbours > 0.95 and both.visible < 0.5
-    assert shares_right([causal(rows)], [causal(rows)], BEFORE).visible is None
+    assert measure_shares([causal(rows)], [causal(rows)], BEFORE).visible is None
 
 
 def test_a_text_that_is_scored_itself_does_not_know_its_own_tokens():
     """Random tokens: what was counted knows them by heart, and without the one that is asked about, by chance."""
     rows = np.random.default_rng(0).integers(1, 2000, (40, 30))
-    assert shares_right([causal(rows)], [causal(rows)], BEFORE).neighbours > 0.98
-    assert shares_right([causal(rows)], [causal(rows)], BEFORE, held_out=False).neighbours < 0.02
+    assert measure_shares([causal(rows)], [causal(rows)], BEFORE).neighbours > 0.98
+    assert measure_shares([causal(rows)], [causal(rows)], BEFORE, held_out=False).neighbours < 0.02
 
 
 def test_all_that_is_scored_is_counted_before_its_own_occurrence_is_left_out(monkeypatch):
     monkeypatch.setattr("xmodels.jobs.pretrain.neighbours.MOST_TOKENS", 1)
     batches = [causal([[3, 4, 5, 3, 4, 5]]), causal([[6, 7, 8, 6, 7, 8, 6, 7, 8]])]
-    assert shares_right(batches, batches, BEFORE, held_out=False).neighbours == pytest.approx(12 / 13)
+    assert measure_shares(batches, batches, BEFORE, held_out=False).neighbours == pytest.approx(12 / 13)
 
 
 def test_a_run_that_has_learnt_nothing_is_told_so_after_a_tenth_of_it():

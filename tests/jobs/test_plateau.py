@@ -76,7 +76,7 @@ def test_a_network_is_small_by_its_width_wherever_its_configuration_comes_from()
 def test_shorter_rows_are_advised_only_where_the_command_would_take_them(length, given, allowed):
     text, records = f"32:0.5,{length}:0.5", Records(length, packing="full_sentences")
     options = Options(system="bert", model_dir="run", **given)
-    assert length_schedule.possible(text, options, 1000, records, False) == (text if allowed else None)
+    assert length_schedule.keep_if_possible(text, options, 1000, records, False) == (text if allowed else None)
 
 
 def test_a_run_names_the_lines_of_counting_and_warns_once_and_its_card_and_report_show_them(

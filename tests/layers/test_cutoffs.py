@@ -15,7 +15,7 @@ from data_pipelines.text.train_kinds import train_tokenizer
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS
 from xmodels import systems
 from xmodels.doctor.network import num_parameters
-from xmodels.jobs.pretrain.network import chosen_config, warn_of_order
+from xmodels.jobs.pretrain.network import make_config, warn_of_order
 from xmodels.layers.adaptive import cutoffs_of
 from xmodels.models.transformer_xl import SIZES, TransformerXL, TransformerXLConfig
 from xmodels.training.recipe import Records
@@ -59,7 +59,7 @@ def test_a_config_file_reaches_what_evaluation_needs_and_is_checked(tmp_path):
     system = systems.load("transformer_xl")
     for values in (PLAIN, {"model": "transformer_xl", "config": PLAIN}):
         path.write_text(json.dumps(values))
-        config = chosen_config(options, system, range(60))
+        config = make_config(options, system, range(60))
         assert (config.cutoffs, config.clamp_length, config.same_length) == ((12, 30), 40, True)
     for change, said in (
         ({"cutoffs": [30, 12]}, "`cutoffs` must rise, and end below the vocabulary of 60. Found: .30, 12."),
@@ -70,7 +70,7 @@ def test_a_config_file_reaches_what_evaluation_needs_and_is_checked(tmp_path):
     ):
         path.write_text(json.dumps(PLAIN | change))
         with pytest.raises(CheckpointError, match=said):
-            chosen_config(options, system, range(60))
+            make_config(options, system, range(60))
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.helpers.mixers import SMALL, small_numbers
 from xmodels import systems
 from xmodels.interfaces.mixers import summaries
 from xmodels.jobs.pretrain.batches import check_packing
-from xmodels.jobs.pretrain.system_settings import network_config, own_options
+from xmodels.jobs.pretrain.system_settings import apply_network_settings, parse_system_options
 from xmodels.layers import mixers
 from xmodels.layers.attention.core import attend
 from xmodels.layers.attention.linear import LinearAttention
@@ -411,8 +411,8 @@ def test_set_changes_the_numbers_of_the_chosen_mixer_and_knows_their_earlier_nam
     system = systems.load("bert")
 
     def changed(text, name="local_window"):
-        own_options(text, system)  # as pretraining, which checks the names first
-        return network_config(text, system, BertConfig(50, 16, 2, 2, 32, mixer=name))
+        parse_system_options(text, system)  # as pretraining, which checks the names first
+        return apply_network_settings(text, system, BertConfig(50, 16, 2, 2, 32, mixer=name))
 
     assert changed("mixer.window=3,dropout=0.2").mixer_numbers.window == 3
     assert changed("attention_window=4").mixer_numbers.window == 4

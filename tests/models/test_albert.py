@@ -337,7 +337,7 @@ def test_the_second_objective_can_be_another_or_none(second, parts, packing, tmp
     assert loaded.heads == parts
     convert.save(loaded, f"hf:{tmp_path / 'theirs'}")
     assert convert.load(f"hf:{tmp_path / 'theirs'}").heads == parts - {"next_sentence"}
-    assert networks.packings("albert", "tiny", own)[0] == packing
+    assert networks.list_packings("albert", "tiny", own)[0] == packing
 
 
 @pytest.mark.parametrize("system", ["bert", "bert_wwm"])

@@ -309,9 +309,9 @@ def test_a_table_without_a_row_for_a_task_is_refused_before_the_run(rows, fittin
 
 
 def open_stand_in():
-    from xmodels.jobs.tpu_preflight.step import stand_in
+    from xmodels.jobs.tpu_preflight.step import make_placeholder_vocabulary
 
-    return stand_in(200)
+    return make_placeholder_vocabulary(200)
 
 
 SMALL = {"num_layers": 2, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32, "max_sequence_length": 32}

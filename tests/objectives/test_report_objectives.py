@@ -18,7 +18,7 @@ from xmodels.objectives.permutation_lm import PermutationLM
 from xmodels.objectives.span_boundary import SpanBoundary
 from xmodels.objectives.unilm import Unilm as UnilmObjective
 from xmodels.runs.examples import as_html
-from xmodels.runs.samples import examples, joined
+from xmodels.runs.samples import examples, join_samplers
 from xmodels.training.watching.samples import as_text
 
 LENGTH = 12
@@ -150,8 +150,8 @@ def test_an_example_of_an_old_run_shows_both_sides_and_no_table():
 
 def test_examples_of_several_tasks_say_of_which_and_the_first_has_the_note():
     example = {"pieces": ["<x>"], "answers": {}}
-    assert joined({"text": lambda: [example]})() == [example]
-    several = joined({"masking": lambda: [example, example], "capitals": lambda: [example]}, "Words <first>.")()
+    assert join_samplers({"text": lambda: [example]})() == [example]
+    several = join_samplers({"masking": lambda: [example, example], "capitals": lambda: [example]}, "Words <first>.")()
     assert [each["task"] for each in several] == ["masking", "masking", "capitals"]
     assert [each.get("note") for each in several] == ["Words <first>.", None, None]
     assert as_html(several).count("task: masking") == 2 and "note: Words &lt;first&gt;." in as_html(several)

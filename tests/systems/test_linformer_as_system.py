@@ -11,7 +11,7 @@ from data_pipelines.text.vocabulary import Vocabulary
 from tests.helpers.invocation import invoke
 from tests.helpers.small_systems import RECORDS, make_learner, small_sizes
 from xmodels import systems
-from xmodels.jobs.tpu_preflight.step import stand_in
+from xmodels.jobs.tpu_preflight.step import make_placeholder_vocabulary
 from xmodels.models.folder import read_model, write_model
 from xmodels.training.recipe import Records
 
@@ -26,7 +26,7 @@ def small_config(vocabulary, **numbers):
 
 
 def test_the_system_is_roberta_with_this_mixer_and_fewer_steps():
-    system, roberta, vocabulary = systems.load("linformer"), systems.load("roberta"), stand_in(200)
+    system, roberta, vocabulary = systems.load("linformer"), systems.load("roberta"), make_placeholder_vocabulary(200)
     ours, theirs = (systems.configuration(each, vocabulary, "base") for each in (system, roberta))
     assert ours.mixer == "linformer" and dataclasses.replace(ours, mixer="multi_head") == theirs
     recipes = [each.recipe(vocabulary, Records(512, 77, packing="full_sentences")) for each in (system, roberta)]

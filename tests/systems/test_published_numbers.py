@@ -3,7 +3,7 @@
 import pytest
 
 from xmodels import systems
-from xmodels.jobs.tpu_preflight.step import stand_in
+from xmodels.jobs.tpu_preflight.step import make_placeholder_vocabulary
 from xmodels.models import universal_transformer
 from xmodels.tasks.fast_classify import read as fast_classify
 from xmodels.training.recipe import Records
@@ -54,7 +54,7 @@ ADAM98 = {"adam_beta2": 0.98, "clip_norm": 0.0}
 def test_recipes_have_the_published_numbers(
     system, size, records, batch_size, num_steps, warmup, rate, optimizer, schedule, more
 ):
-    recipe = systems.load(system).recipe(stand_in(200), Records(512, 77, **records), size=size)
+    recipe = systems.load(system).recipe(make_placeholder_vocabulary(200), Records(512, 77, **records), size=size)
     found = recipe.batch_size, recipe.num_steps, recipe.num_warmup_steps, recipe.optimizer, recipe.schedule
     assert found == (batch_size, num_steps, warmup, optimizer, schedule)
     assert recipe.learning_rate == pytest.approx(rate)
@@ -62,7 +62,7 @@ def test_recipes_have_the_published_numbers(
 
 
 def test_the_first_phase_of_whole_word_masking_has_larger_batches():
-    assert systems.load("bert_wwm").recipe(stand_in(200), Records(128)).batch_size == 2560
+    assert systems.load("bert_wwm").recipe(make_placeholder_vocabulary(200), Records(128)).batch_size == 2560
 
 
 def test_fine_tunings_have_the_published_numbers():

@@ -20,7 +20,7 @@ from xmodels.jobs.pretrain import run as pretrain
 from xmodels.jobs.pretrain.options import Options
 from xmodels.jobs.pretrain.plan import STRUCTURAL, plan
 from xmodels.jobs.pretrain.start import check_start
-from xmodels.jobs.tpu_preflight.step import stand_in
+from xmodels.jobs.tpu_preflight.step import make_placeholder_vocabulary
 from xmodels.models.backbone import named_weights
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.runs import changed_flags
@@ -34,9 +34,9 @@ from xmodels.training.recipe import Records
 def chosen(records=None, **changes):
     """The configuration and the recipe that flags lead to."""
     options = Options(**{"system": "bert", "size": "tiny", "data_dir": "records", "model_dir": "run", **changes})
-    system, vocabulary = systems.load(options.system), stand_in(1000)
-    config = pretraining_network.chosen_config(options, system, vocabulary)
-    return config, pretraining_network.recipe_of(options, system, vocabulary, records or Records(128), config)
+    system, vocabulary = systems.load(options.system), make_placeholder_vocabulary(1000)
+    config = pretraining_network.make_config(options, system, vocabulary)
+    return config, pretraining_network.make_recipe(options, system, vocabulary, records or Records(128), config)
 
 
 def test_sizes_below_base_have_numbers_of_their_own_and_others_those_of_the_paper():
@@ -247,8 +247,8 @@ def test_adamw_has_a_rate_of_its_own():
         ({"optimizer": "adamw", "learning_rate": 1e-3}, 1e-3),
     ):
         options = Options(system="bert", size="tiny", model_dir="run", **flags)
-        config = systems.configuration(bert, stand_in(1000), "tiny")
-        found = pretraining_network.recipe_of(options, bert, stand_in(1000), Records(), config)
+        config = systems.configuration(bert, make_placeholder_vocabulary(1000), "tiny")
+        found = pretraining_network.make_recipe(options, bert, make_placeholder_vocabulary(1000), Records(), config)
         assert found.learning_rate == pytest.approx(rate)
 
 
@@ -291,14 +291,14 @@ def test_small_masked_networks_hide_more_of_usual_records(records, static_record
 def test_units_that_are_drawn_one_by_one_have_room_in_short_phases_too():
     system = systems.load("ernie")
     options = Options(system="ernie", model_dir="run", data_dir="records")
-    assert pretraining_batches.room(options, system, 0.4, 32, 19) == ernie.slots(0.4, 32) > 19
+    assert pretraining_batches.most_predictions(options, system, 0.4, 32, 19) == ernie.slots(0.4, 32) > 19
     asked = dataclasses.replace(options, max_predictions_per_seq=75)
-    assert pretraining_batches.room(asked, system, 0.4, 32, 19) == 19
-    assert pretraining_batches.room(options, systems.load("bert"), 0.4, 32, 19) == 19
+    assert pretraining_batches.most_predictions(asked, system, 0.4, 32, 19) == 19
+    assert pretraining_batches.most_predictions(options, systems.load("bert"), 0.4, 32, 19) == 19
 
 
 def test_a_network_with_other_tables_is_another_network():
-    config = systems.configuration(systems.load("transformer"), stand_in(1000), "tiny")
+    config = systems.configuration(systems.load("transformer"), make_placeholder_vocabulary(1000), "tiny")
     loaded = Checkpoint("transformer", config, {})
     other = dataclasses.replace(config, share_embeddings="none")
     with pytest.raises(CheckpointError, match="is of another size .share_embeddings all there, none here"):

@@ -15,9 +15,9 @@ from data_pipelines.text.kinds import open_tokenizer
 from tests.helpers.invocation import invoke
 from xmodels import systems
 from xmodels.interfaces import reading
-from xmodels.jobs.pretrain.network import chosen_config
-from xmodels.jobs.pretrain.system_settings import network_config, own_options
-from xmodels.jobs.tpu_preflight.step import stand_in
+from xmodels.jobs.pretrain.network import make_config
+from xmodels.jobs.pretrain.system_settings import apply_network_settings, parse_system_options
+from xmodels.jobs.tpu_preflight.step import make_placeholder_vocabulary
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.runs.loaded import identify, load
@@ -32,9 +32,9 @@ def test_every_system_says_how_it_reads_and_writes(name):
     assert system.READING is None or isinstance(system.READING, reading.Reading)
     assert not system.WRITING or {"start", "decode"} <= set(dir(system.MODEL))
     assert systems.name_of(system) == name and systems.of_model(name, systems.model_of(system), "a folder") is system
-    own = own_options(None, system)
-    config = systems.configuration(system, stand_in(200), "tiny")
-    assert network_config("hidden_dim=512", system, config) == dataclasses.replace(config, hidden_dim=512)
+    own = parse_system_options(None, system)
+    config = systems.configuration(system, make_placeholder_vocabulary(200), "tiny")
+    assert apply_network_settings("hidden_dim=512", system, config) == dataclasses.replace(config, hidden_dim=512)
     assert own is None or dataclasses.is_dataclass(own)
 
 
@@ -59,34 +59,36 @@ def test_a_wrong_setting_is_refused_in_one_line(text, message):
     system = systems.load("transformer")
     options = types.SimpleNamespace(set=text, size="tiny", model_config_file=None, mixer=None, recipe="published")
     with pytest.raises(UsageError, match=message):
-        own_options(text, system)
-        chosen_config(options, system, range(200))
+        parse_system_options(text, system)
+        make_config(options, system, range(200))
 
 
 def test_settings_are_typed_by_the_fields_that_they_name():
     system = systems.load("transformer_xl")
-    config = systems.configuration(system, stand_in(200), "tiny")
-    changed = network_config("cutoffs=20,50,memory_length=7, clamp_length=none,same_length=true", system, config)
+    config = systems.configuration(system, make_placeholder_vocabulary(200), "tiny")
+    changed = apply_network_settings(
+        "cutoffs=20,50,memory_length=7, clamp_length=none,same_length=true", system, config
+    )
     assert (changed.cutoffs, changed.memory_length, changed.clamp_length, changed.same_length) == (
         (20, 50),
         7,
         None,
         True,
     )
-    own = own_options("ponder_weight=0.5,label_smoothing=0", systems.load("adaptive_universal_transformer"))
+    own = parse_system_options("ponder_weight=0.5,label_smoothing=0", systems.load("adaptive_universal_transformer"))
     assert (own.ponder_weight, own.label_smoothing) == (0.5, 0.0)
     assert settings.parse(None) == settings.parse("") == {}
 
 
 def test_own_numbers_reach_the_objective():
     system = systems.load("adaptive_universal_transformer")
-    config = systems.configuration(system, stand_in(200), "tiny")
+    config = systems.configuration(system, make_placeholder_vocabulary(200), "tiny")
     records = types.SimpleNamespace(sequence_length=16)
     vocabulary = open_tokenizer(str(SAMPLES / "vocab.txt")).vocabulary if (SAMPLES / "vocab.txt").exists() else None
     if vocabulary is None:
         vocabulary = {"[SEP]": 1, "[PAD]": 0, "[EOS]": 2}
     objective = systems.recipe(
-        system, vocabulary, records, config, own_options("ponder_weight=0.5", system)
+        system, vocabulary, records, config, parse_system_options("ponder_weight=0.5", system)
     ).objective()
     assert (objective.ponder_weight, objective.label_smoothing) == (0.5, 0.1)
 

@@ -279,7 +279,7 @@ def test_a_text_in_a_manifest_stays_that_text(text):
     assert pod["serviceAccountName"] == container["image"] == container["volumeMounts"][0]["mountPath"] == text
     assert volume["csi"]["volumeAttributes"]["bucketName"] == text
     assert shlex.split(container["command"][2]) == ["exec", "xmodels", "pretrain", text]
-    assert gke.quoted(text)[0] == gke.quoted(text)[-1] == '"'  # so no reader of YAML takes it for anything else
+    assert gke.quote(text)[0] == gke.quote(text)[-1] == '"'  # so no reader of YAML takes it for anything else
 
 
 def test_arguments_of_a_job_survive_the_shell(tmp_path):

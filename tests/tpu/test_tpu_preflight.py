@@ -22,7 +22,7 @@ from tests.helpers.small_systems import small_sizes
 from xmodels import systems
 from xmodels.jobs.tpu_preflight.jax_step import compile_batch
 from xmodels.jobs.tpu_preflight.run import preflight
-from xmodels.jobs.tpu_preflight.step import Options, make_learner, stand_in
+from xmodels.jobs.tpu_preflight.step import Options, make_learner, make_placeholder_vocabulary
 from xmodels.models.backbone import named_weights
 from xmodels.models.bert import Bert
 from xmodels.objectives.masked_lm import MaskedLM
@@ -49,7 +49,7 @@ def config_of(system, vocabulary_size=500):
 
 def recipe_of(name, **numbers):
     system, records = systems.load(name), Records(sequence_length=32, num_predictions=6)
-    recipe = system.recipe(stand_in(500), records, config=config_of(system))
+    recipe = system.recipe(make_placeholder_vocabulary(500), records, config=config_of(system))
     return dataclasses.replace(recipe, **numbers), records
 
 

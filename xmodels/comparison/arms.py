@@ -33,7 +33,7 @@ class Arm:
         return self.kind in ("network", RANDOM)
 
 
-def arms_of(plan: Plan) -> list[Arm]:
+def list_arms(plan: Plan) -> list[Arm]:
     """Returns all arms, baselines first."""
     found = [Arm(name, name) for name in (MAJORITY, BAG) if getattr(plan.baselines, name)]
     if plan.baselines.word_vectors:

@@ -23,7 +23,7 @@ from data_pipelines.finetuning.linear import (
     terms_of,
 )
 from xmodels.comparison.arms import BAG, MAJORITY
-from xmodels.comparison.labelled import rows_of
+from xmodels.comparison.labelled import read_rows
 
 PARTS = ("train_file", "eval_file", "test_file")
 
@@ -31,8 +31,8 @@ PARTS = ("train_file", "eval_file", "test_file")
 def main(arguments: list[str]) -> None:
     values = json.loads(arguments[0])
     bad_rows, encoding = [] if values.get("on_bad_row") == "skip" else None, values.get("encoding")
-    train, dev = (rows_of(values[part], values, encoding, bad_rows) for part in PARTS[:2])
-    test = rows_of(values[PARTS[2]], values, encoding)
+    train, dev = (read_rows(values[part], values, encoding, bad_rows) for part in PARTS[:2])
+    test = read_rows(values[PARTS[2]], values, encoding)
     found = answers(values["baseline"], train, dev, test, values.get("vectors"))
     write_json(values["output_file"], found)
     print(f"{values['output_file']}: accuracy {found['dev']:.4f} on the development file.")

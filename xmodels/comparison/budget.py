@@ -40,7 +40,7 @@ class StepCost:
         return costs[kind]
 
 
-def measured(log: Sequence[dict], tokens: int) -> StepCost:
+def measure_step(log: Sequence[dict], tokens: int) -> StepCost:
     """Returns what a step of a run costs, by its log.
 
     Lines that hold the tracing of a graph, three times the median or more, count as the median: a longer run traces no more than a
@@ -63,7 +63,7 @@ def _mean(values: list[float]) -> float:
     return statistics.mean([value if value < TRACED * usual else usual for value in values])
 
 
-def steps(budget: Budget, cost: StepCost, most: int | None = None) -> int:
+def count_steps(budget: Budget, cost: StepCost, most: int | None = None) -> int:
     """Returns how many steps the budget pays for; at least one, at most `most`.
 
     Raises:

@@ -16,8 +16,8 @@ from data_pipelines.files import file_sha256
 from data_pipelines.options.declaration import Option, nearest, options_of
 from data_pipelines.schema import Location, convert, fields
 from xmodels import systems
-from xmodels.comparison.arms import BAG, MAJORITY, RANDOM, VECTORS, arms_of
-from xmodels.comparison.labelled import check_tasks, flag_of
+from xmodels.comparison.arms import BAG, MAJORITY, RANDOM, VECTORS, list_arms
+from xmodels.comparison.labelled import check_tasks, get_flag
 from xmodels.comparison.plan import BEST, NAME, Plan, System
 from xmodels.tasks.base import find
 
@@ -167,7 +167,7 @@ def _check_arms(plan: Plan, place: Lined) -> None:
     if plan.baselines.word_vectors and plan.baselines.word_vectors.system not in (None, trained):
         here = place.at("baselines").at("word_vectors").at("system")
         raise here.fault(f"`{here.key}`: word vectors are those of {trained}; leave the key out.")
-    names = [arm.name for arm in arms_of(plan)]
+    names = [arm.name for arm in list_arms(plan)]
     if plan.reference not in (BEST, *names):
         raise place.at("reference").fault(
             f"`reference`: there is no arm {plan.reference!r}.{nearest(plan.reference, (BEST, *names))}"
@@ -302,8 +302,8 @@ def _check_lengths(plan: Plan, name: str, system: System, place: Lined) -> None:
 
     longest = num_positions(plan, name, system)
     for task, each in plan.tasks.items():
-        length = system.finetune.get("max_seq_length", flag_of(plan, each, "max_seq_length", 0))
-        longer = system.finetune.get("extend_positions", flag_of(plan, each, "extend_positions", False))
+        length = system.finetune.get("max_seq_length", get_flag(plan, each, "max_seq_length", 0))
+        longer = system.finetune.get("extend_positions", get_flag(plan, each, "extend_positions", False))
         if longest and isinstance(length, int) and length > longest and not longer:
             raise (
                 place.at("tasks")
@@ -317,11 +317,11 @@ def _check_lengths(plan: Plan, name: str, system: System, place: Lined) -> None:
 
 def _check_system(name: str, system: System, place: Lined) -> None:
     """Checks that the size exists, that the system reads records of this kind, and that a task can be learnt."""
-    from xmodels.comparison.networks import packings
+    from xmodels.comparison.networks import list_packings
 
     called = system.system or name
     _check_size(called, system.size, place)
-    fitting, found = packings(called, system.size, system.flags.get("set")), system.records.get("packing")
+    fitting, found = list_packings(called, system.size, system.flags.get("set")), system.records.get("packing")
     if found is not None and found not in fitting:
         here = place.at("records").at("packing")
         raise here.fault(f"`{here.key}`: {called} cannot frame records of {found}. Expected: {' or '.join(fitting)}.")

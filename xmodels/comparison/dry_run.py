@@ -60,7 +60,7 @@ def _table(rows: list[list[str]]) -> str:
 
 
 def _network(plan: Plan, arm) -> networks.Estimate:
-    return networks.estimate_of(plan, arm.called, arm.system)
+    return networks.estimate_system(plan, arm.called, arm.system)
 
 
 def _seconds(plan: Plan, known: Workspace, found: Agenda, one: Stage) -> float:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 from safetensors import safe_open
 
-from xmodels.comparison.arms import Arm, arms_of
-from xmodels.comparison.budget import StepCost, measured
-from xmodels.comparison.labelled import flag_of, rows_of
+from xmodels.comparison.arms import Arm, list_arms
+from xmodels.comparison.budget import StepCost, measure_step
+from xmodels.comparison.labelled import get_flag, read_rows
 from xmodels.comparison.plan import BEST, Plan, Task
 from xmodels.comparison.planning import DEV, Agenda, Learnt, Pretrained
 from xmodels.comparison.stages import FINETUNE, Stage
@@ -126,11 +126,11 @@ def gather(plan: Plan, known: Workspace, agenda: Agenda) -> Findings:
             tuned[one.arm] = tuned.get(one.arm, 0.0) + mark["processor_seconds"] / 60
     tests = sum(score.difference is not None for score in scores.values())
     failed = [one for one in agenda.stages if known.failure(one)]
-    return Findings(arms_of(plan), scores, reference, tests, objectives, costs, tuned, failed)
+    return Findings(list_arms(plan), scores, reference, tests, objectives, costs, tuned, failed)
 
 
 def _truth(plan: Plan, task: Task) -> list[str]:
-    return [row.label for row in rows_of(task.test, task.columns(), flag_of(plan, task, "encoding"))]
+    return [row.label for row in read_rows(task.test, task.columns(), get_flag(plan, task, "encoding"))]
 
 
 def _score(known: Workspace, learnt: Learnt, truth: Sequence[str]) -> Score | None:
@@ -151,7 +151,7 @@ def _score(known: Workspace, learnt: Learnt, truth: Sequence[str]) -> Score | No
 
 def _reference(plan: Plan, scores: dict[tuple[str, str], Score]) -> str | None:
     """Returns the arm to compare with: the plan's, or that with the best mean over the development files of all tasks."""
-    whole = [arm.name for arm in arms_of(plan) if all((arm.name, task) in scores for task in plan.tasks)]
+    whole = [arm.name for arm in list_arms(plan) if all((arm.name, task) in scores for task in plan.tasks)]
     if plan.reference != BEST:
         return plan.reference if plan.reference in whole else None
     return max(whole, key=lambda name: statistics.mean(scores[name, task].dev for task in plan.tasks), default=None)
@@ -194,7 +194,7 @@ def _cost(known: Workspace, each: Pretrained) -> Cost:
     if each.probe is not None and (mark := known.mark(each.probe)):
         marks.append(mark)
     try:
-        step = measured([entry for one in each.runs for entry in known.entries(one)], each.tokens)
+        step = measure_step([entry for one in each.runs for entry in known.entries(one)], each.tokens)
     except ValueError:  # a run of a few steps
         step = each.cost or StepCost(0, 0, 0, each.tokens)
     return Cost(

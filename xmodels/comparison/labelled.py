@@ -12,12 +12,12 @@ from xmodels.comparison.plan import Plan, Task
 PARTS = "train", "dev", "test"
 
 
-def flag_of(plan: Plan, task: Task, name: str, usual=None):
+def get_flag(plan: Plan, task: Task, name: str, usual=None):
     """Returns a flag of `finetune`, as a task has it."""
     return task.flags.get(name, plan.finetuning.flags.get(name, usual))
 
 
-def rows_of(path: str, columns: dict, encoding: str | None, bad_rows: list[BadRow] | None = None) -> list[Row]:
+def read_rows(path: str, columns: dict, encoding: str | None, bad_rows: list[BadRow] | None = None) -> list[Row]:
     """Returns the rows of a table.
 
     Args:
@@ -36,7 +36,7 @@ def check_tasks(plan: Plan, place: Location) -> list[str]:
     """
     warnings = []
     for name, task in plan.tasks.items():
-        here, skips = place.at(name), flag_of(plan, task, "on_bad_row") == "skip"
+        here, skips = place.at(name), get_flag(plan, task, "on_bad_row") == "skip"
         tables = {part: _read(plan, task, part, skips and part != "test", here.at(part)) for part in PARTS}
         widths = {part: len(rows[0].texts) for part, rows in tables.items()}
         if len(set(widths.values())) > 1:
@@ -55,7 +55,7 @@ def _read(plan: Plan, task: Task, part: str, skips: bool, place: Location) -> li
     if stem(path).endswith(".txt"):
         raise place.fault(f"`{place.key}`: {path}: `predict` reads .txt as a text a line. Name the table .tsv.")
     try:
-        return rows_of(path, task.columns(), flag_of(plan, task, "encoding"), [] if skips else None)
+        return read_rows(path, task.columns(), get_flag(plan, task, "encoding"), [] if skips else None)
     except ReportedError as error:
         message = str(error).replace(
             "add --encoding=",

@@ -40,7 +40,7 @@ def usual_jobs() -> int:
 
 
 @functools.cache
-def packings(name: str, size: str, own: str | None = None) -> tuple[str, ...]:
+def list_packings(name: str, size: str, own: str | None = None) -> tuple[str, ...]:
     """Returns the values of `create_pretraining_data --packing` whose records a system reads, the usual one first.
 
     Args:
@@ -94,7 +94,7 @@ def estimate(name: str, size: str, vocabulary_size: int, length: int, own: str |
     return Estimate(getattr(config, "num_unlike_groups", layers) * block + head, 3 * forward)
 
 
-def estimate_of(plan: Plan, name: str, system: System) -> Estimate:
+def estimate_system(plan: Plan, name: str, system: System) -> Estimate:
     """Returns that of a system of a plan, which is called `name`."""
     size, own = _sizes(plan, system)
     return estimate(name, system.size, size, plan.pretraining.max_seq_length, own)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from data_pipelines.options.create_pretraining_data import RecordOptions
 from xmodels.comparison import networks, stages
-from xmodels.comparison.arms import VECTORS, WORDS, Arm, arms_of
-from xmodels.comparison.budget import StepCost, steps
-from xmodels.comparison.labelled import flag_of
+from xmodels.comparison.arms import VECTORS, WORDS, Arm, list_arms
+from xmodels.comparison.budget import StepCost, count_steps
+from xmodels.comparison.labelled import get_flag
 from xmodels.comparison.plan import Plan, Task, Vocabulary
-from xmodels.comparison.stages import Input, Stage, as_text, stage
+from xmodels.comparison.stages import Input, Stage, as_text, make_stage
 from xmodels.comparison.workspace import DONE, Workspace
 
 DEV = "evaluation accuracy"  # in the results of a fine-tuning
@@ -85,13 +85,13 @@ class Agenda:
     waiting: list[str]
 
 
-def agenda(plan: Plan, known: Workspace, only: Sequence[str] = ()) -> Agenda:
+def make_agenda(plan: Plan, known: Workspace, only: Sequence[str] = ()) -> Agenda:
     """Returns what the plan asks for.
 
     Args:
         only: arms; none means all.
     """
-    arms = [arm for arm in arms_of(plan) if not only or arm.name in only]
+    arms = [arm for arm in list_arms(plan) if not only or arm.name in only]
     return _Planning(plan, known).agenda(arms)
 
 
@@ -102,7 +102,7 @@ class _Planning:
         self.waiting: list[str] = []
 
     def agenda(self, arms: Sequence[Arm]) -> Agenda:
-        everyone = {arm.name: arm for arm in arms_of(self.plan)}
+        everyone = {arm.name: arm for arm in list_arms(self.plan)}
         needed = dict.fromkeys(arm.start for arm in arms if arm.system)  # random weights have the size of a system
         pretrained = {name: self._probed(everyone[name]) for name in needed}
         if self.plan.budget.kind in MEASURED:
@@ -133,7 +133,7 @@ class _Planning:
             flags = self._pretraining_flags(arm, {}, number, number // PROBE_LINES)  # what is tuned changes no cost
             flags |= {"eval_every": 10**9, "eval_steps": 1, "save_checkpoints_steps": 10**9, "keep_checkpoint_max": 1}
             del flags["eval_data_dir"]
-            found.probe = self._add(stage(stages.PROBE, f"probe {arm.name}", "pretrain", flags, arm.name))
+            found.probe = self._add(make_stage(stages.PROBE, f"probe {arm.name}", "pretrain", flags, arm.name))
             found.cost = self.known.cost(found.probe, found.tokens)
         return found
 
@@ -145,15 +145,15 @@ class _Planning:
         """Sets the number of steps, as far as it is known."""
         budget, most = self.plan.budget, each.arm.system.max_steps
         if budget.kind == "tokens":
-            each.num_steps = steps(budget, StepCost(0, 0, 0, each.tokens), most)
+            each.num_steps = count_steps(budget, StepCost(0, 0, 0, each.tokens), most)
         elif each.cost is not None and not probes_are_open:
-            each.num_steps = steps(budget, each.cost, most)
+            each.num_steps = count_steps(budget, each.cost, most)
         elif self.known.assumes:
             each.cost, each.is_estimate = each.cost or self._estimated(each), True
-            each.num_steps = steps(budget, each.cost, most)
+            each.num_steps = count_steps(budget, each.cost, most)
 
     def _estimated(self, each: Pretrained) -> StepCost:
-        flops = each.tokens * networks.estimate_of(self.plan, each.arm.called, each.arm.system).flops_per_token
+        flops = each.tokens * networks.estimate_system(self.plan, each.arm.called, each.arm.system).flops_per_token
         return StepCost(flops / ASSUMED_FLOPS, flops / ASSUMED_FLOPS, flops, each.tokens)
 
     def _pretrain(self, each: Pretrained) -> None:
@@ -177,8 +177,8 @@ class _Planning:
         flags |= {"eval_every": max(1, number // numbers.evaluations), "eval_steps": numbers.eval_steps, "seed": seed}
         # The first seed has no name of its own: a plan that gets more seeds goes on with what it has.
         more = [] if seed == numbers.seeds[0] else [f"seed={seed}"]
-        title = " ".join(["pretrain", each.arm.name, *named(candidate), *more])
-        return stage(stages.PRETRAIN, title, "pretrain", flags, each.arm.name, each.is_estimate)
+        title = " ".join(["pretrain", each.arm.name, *format_numbers(candidate), *more])
+        return make_stage(stages.PRETRAIN, title, "pretrain", flags, each.arm.name, each.is_estimate)
 
     def _pretraining_flags(self, arm: Arm, candidate: Mapping, number: int, log_steps: int) -> dict:
         system, numbers = arm.system, self.plan.pretraining
@@ -199,14 +199,14 @@ class _Planning:
             "input_file": Input(plan.corpus.train), "language": plan.language, "tokenizer": chosen.tokenizer,
             "vocab_size": chosen.size, **plan.corpus.flags, **chosen.flags,
         }  # fmt: skip
-        return stage(stages.VOCABULARY, f"vocabulary {chosen.tokenizer} {chosen.size}", "train_vocabulary", flags)
+        return make_stage(stages.VOCABULARY, f"vocabulary {chosen.tokenizer} {chosen.size}", "train_vocabulary", flags)
 
     def _records(self, arm: Arm, part: str) -> Stage:
         plan, given = self.plan, dict(self.plan.records)
         given |= arm.system.records
         packing = given.pop("packing", None)
         own = {**plan.pretraining.flags, **arm.system.flags}.get("set")
-        fitting = networks.packings(arm.called, arm.system.size, own)
+        fitting = networks.list_packings(arm.called, arm.system.size, own)
         if packing not in fitting:  # the plan's own, of systems that read others
             packing = fitting[0]
         if arm.kind == VECTORS:
@@ -221,7 +221,7 @@ class _Planning:
             "packing": packing, "max_seq_length": plan.pretraining.max_seq_length, **plan.corpus.flags, **given,
         }  # fmt: skip
         title = f"records {packing} {self._own_vocabulary(arm).tokenizer} {part}"
-        return stage(stages.RECORDS, title, "create_pretraining_data", flags)
+        return make_stage(stages.RECORDS, title, "create_pretraining_data", flags)
 
     def _learn(self, arm: Arm, name: str, pretrained: Pretrained | None) -> Learnt:
         task, found = self.plan.tasks[name], Learnt(arm, name)
@@ -261,8 +261,8 @@ class _Planning:
             **self.plan.finetuning.flags, **task.flags, **arm.system.finetune, **candidate, "seed": seed,
         }  # fmt: skip
         flags.setdefault("keep_checkpoint_max", 1)
-        title = " ".join(["finetune", arm.name, name, *named(candidate), f"seed={seed}"])
-        return stage(stages.FINETUNE, title, "finetune", flags, arm.name, is_estimate)
+        title = " ".join(["finetune", arm.name, name, *format_numbers(candidate), f"seed={seed}"])
+        return make_stage(stages.FINETUNE, title, "finetune", flags, arm.name, is_estimate)
 
     def _answers(self, arm: Arm, name: str, task: Task, run: Stage, seed: int) -> Stage:
         columns = {n: v for n, v in task.columns().items() if n != "label_column"}
@@ -270,16 +270,16 @@ class _Planning:
             "model_dir": run,
             "input_file": Input(task.test),
             **columns,
-            "encoding": flag_of(self.plan, task, "encoding"),
+            "encoding": get_flag(self.plan, task, "encoding"),
         }
-        return stage(stages.PREDICT, f"predict {arm.name} {name} seed={seed}", "predict", flags, arm.name)
+        return make_stage(stages.PREDICT, f"predict {arm.name} {name} seed={seed}", "predict", flags, arm.name)
 
     def _baseline(self, arm: Arm, name: str, task: Task, source: Stage | None) -> Stage:
         files = {"train_file": Input(task.train), "eval_file": Input(task.dev), "test_file": Input(task.test)}
-        own = {flag: flag_of(self.plan, task, flag) for flag in ("on_bad_row", "encoding")}
+        own = {flag: get_flag(self.plan, task, flag) for flag in ("on_bad_row", "encoding")}
         flags = {"baseline": arm.name, **files, **task.columns(), **own, "vectors": source}
         which = source.name.removeprefix(f"pretrain {arm.name}").split() if source else []
-        return stage(stages.BASELINE, " ".join([arm.name, name, *which]), "", flags, arm.name)
+        return make_stage(stages.BASELINE, " ".join([arm.name, name, *which]), "", flags, arm.name)
 
     def _choose(self, candidates: list[list[Stage]], score: Callable[[Stage], float], what: str) -> int | None:
         """Returns the place of the best candidate, by the mean over its runs, when all are done or have failed."""
@@ -307,6 +307,6 @@ def combinations(tune: Mapping[str, Sequence[float]]) -> list[dict]:
     return [dict(zip(tune, values, strict=True)) for values in itertools.product(*tune.values())]
 
 
-def named(candidate: Mapping) -> list[str]:
+def format_numbers(candidate: Mapping) -> list[str]:
     """Returns `learning_rate=0.001` for each number."""
     return [f"{name}={as_text(value)}" for name, value in candidate.items()]

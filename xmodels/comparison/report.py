@@ -12,12 +12,12 @@ from xmodels.comparison import pictures
 from xmodels.comparison.budget import UNITS
 from xmodels.comparison.findings import Findings, Score
 from xmodels.comparison.plan import BEST, Plan
-from xmodels.comparison.planning import Agenda, named
+from xmodels.comparison.planning import Agenda, format_numbers
 from xmodels.comparison.runner import THREADS, environment, last_line, warnings_in
 from xmodels.comparison.statistics import LEVEL, mean_and_spread
 from xmodels.comparison.workspace import Workspace
 from xmodels.runs import page
-from xmodels.runs.reading import flat
+from xmodels.runs.reading import flatten
 
 REPORT, RESULTS = "report.html", "results.json"
 CONTROLS = ("majority", "bag_of_words")  # stand beside every row
@@ -133,7 +133,7 @@ def _task(task: str, findings: Findings) -> str:
                 f"{percent(difference.mean, True)} ({percent(difference.low, True)} to {percent(difference.high, True)})",
                 f"{difference.p:.4f}", f"{difference.corrected:.4f}" + (" *" if difference.corrected < LEVEL else ""),
             ]  # fmt: skip
-        chosen = ", ".join(named(score.chosen)).replace("_", " ")
+        chosen = ", ".join(format_numbers(score.chosen)).replace("_", " ")
         lines = [with_spread(found[each]) for each in beside]
         rows.append([name, with_spread(score), *lines, *cells, percent(score.dev), chosen])
     head = [
@@ -282,7 +282,7 @@ def _environment(known: Workspace, agenda: Agenda, jobs: int) -> str:
         if each.runs and known.mark(each.runs[0]):
             found = strict_json.read(os.path.join(known.output(each.runs[0]), "environment.json"))
             return page.facts(
-                {**flat(found), "parallel commands": jobs, "threads per command": environment(jobs)[THREADS[0]]}
+                {**flatten(found), "parallel commands": jobs, "threads per command": environment(jobs)[THREADS[0]]}
             )
     return ""
 

@@ -58,10 +58,10 @@ class Stage:
     @property
     def uncertain(self) -> bool:
         """Whether it, or what it reads, rests on an estimate."""
-        return self.tentative or any(stage.uncertain for stage in self.needs)
+        return self.tentative or any(make_stage.uncertain for make_stage in self.needs)
 
 
-def stage(kind: str, name: str, verb: str, flags: dict, arm: str = "", tentative: bool = False) -> Stage:
+def make_stage(kind: str, name: str, verb: str, flags: dict, arm: str = "", tentative: bool = False) -> Stage:
     """Returns a stage with the flags as the command line has them; flags that are None are left out."""
     found = ((n, _value(n, v)) for n, v in flags.items() if v is not None)
     return Stage(kind, name, verb, tuple(found), arm, tentative)

@@ -119,7 +119,7 @@ class Workspace(Naming):
         if self.mark(probe) is None:
             return None
         try:
-            return budget.measured(self.entries(probe), tokens)
+            return budget.measure_step(self.entries(probe), tokens)
         except DataError as error:
             raise DataError(f"{self.output(probe)}: {error}. Give `pretraining.probe_steps` more steps.") from None
 

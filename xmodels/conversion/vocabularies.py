@@ -324,7 +324,7 @@ def _framing(tokenizer: Tokenizer, frame: Frame) -> processors.TemplateProcessin
 
 def _checked(settings: dict, source: str) -> dict:
     try:
-        return kinds.checked(settings, os.path.join(source, CONFIG))
+        return kinds.check_values(settings, os.path.join(source, CONFIG))
     except DataError as error:
         raise CheckpointError(str(error)) from None
 

@@ -27,8 +27,8 @@ def system(case: Case) -> str | None:
     if case.records is None:
         return f"{flags.system} is known"
     vocabulary = case.tokenizer.vocabulary
-    config = network.chosen_config(flags, module, vocabulary)
-    case.recipe = network.recipe_of(flags, module, vocabulary, case.records, config, case.num_replicas)
+    config = network.make_config(flags, module, vocabulary)
+    case.recipe = network.make_recipe(flags, module, vocabulary, case.records, config, case.num_replicas)
     network.check_sizes(flags, case.recipe, case.num_replicas)
     if not case.records.static:
         check_features(flags, case.source, case.recipe.objective(), case.recipe.packings)

@@ -6,7 +6,7 @@ from data_pipelines.pretraining.warnings import manifest_warnings
 from data_pipelines.records.manifest import MANIFEST, Manifest
 from data_pipelines.records.verification import damage, verify
 from xmodels.doctor.case import PRETRAIN, Case
-from xmodels.runs.preflight import size
+from xmodels.runs.preflight import format_size
 from xmodels.training.watching.progress import print_status
 
 DEEP = 1_000_000_000  # bytes that are hashed in about a second; of more only the sizes are compared
@@ -39,7 +39,10 @@ def _whole(folder: str, may_skip: bool = False) -> tuple[Manifest, str]:
     for doubt in manifest_warnings(manifest):
         print_status(f"Warning: {folder}: {doubt}")
     how = "checksums right" if deep else "sizes right (`xmodels inspect_data --verify` reads them all)"
-    return manifest, f"{manifest.num_examples:,} examples in {len(manifest.shards)} shard(s), {size(total)}, {how}"
+    return (
+        manifest,
+        f"{manifest.num_examples:,} examples in {len(manifest.shards)} shard(s), {format_size(total)}, {how}",
+    )
 
 
 def fit(case: Case) -> str | None:

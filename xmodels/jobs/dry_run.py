@@ -24,7 +24,7 @@ def show(
     """Prints all of it.
 
     Args:
-        numbers: (name, value, where it comes from) of all that is set, as `numbers.origins` gives them.
+        numbers: (name, value, where it comes from) of all that is set, as `numbers.list_numbers` gives them.
         labels: names of the labels, where the examples have one each.
     """
     print_status("\nConfiguration")

@@ -22,7 +22,7 @@ from xmodels.tasks.base import find
 SERVING = ("starlette", "uvicorn", "prometheus_client")  # the extra `serve`
 
 
-def pretraining(options) -> None:
+def check_pretraining(options) -> None:
     """Raises what is wrong with the system, the folders of records, the run folder or the checkpoint to start from."""
     systems.check_known(options.system)
     _check_run_folder(options)
@@ -33,7 +33,7 @@ def pretraining(options) -> None:
         check_checkpoint(options.init_checkpoint)
 
 
-def finetuning(options) -> None:
+def check_finetuning(options) -> None:
     """Raises what is wrong with the checkpoint, the run folder, records, or tables of texts with labels."""
     _check_run_folder(options)
     if not options.init_checkpoint.startswith("new:"):
@@ -47,19 +47,19 @@ def finetuning(options) -> None:
         check.check(options)
 
 
-def multitask(options) -> None:
+def check_multitask(options) -> None:
     """Raises what is wrong with the file of tasks, the files that it names, the checkpoint or the run folder."""
     _check_run_folder(options)
     read_tasks(options.tasks_file, variables_of(options.set))
     check_checkpoint(options.init_checkpoint)
 
 
-def comparing(options) -> None:
+def check_comparison(options) -> None:
     """Raises what is wrong with the plan and the files that it names, as far as no system is looked at."""
     check_files(*read_plan(options.plan, variables_of(options.set)))
 
 
-def using(options) -> None:
+def check_usage(options) -> None:
     """Raises what is wrong with the folder of a finished run, or with files to read or write."""
     check_checkpoint(options.model_dir)
     check_output(getattr(options, "output_file", None), overwrite=getattr(options, "overwrite", True))
@@ -68,7 +68,7 @@ def using(options) -> None:
             raise DataError(f"{path}: no such file.")
 
 
-def serving(options) -> None:
+def check_serving(options) -> None:
     """Raises what is wrong with the folder of a SavedModel, or a UsageError where the packages of a server are missing."""
     find_model(options.export_dir, options.name)
     if missing := [name for name in SERVING if not importlib.util.find_spec(name)]:

@@ -7,7 +7,7 @@ from typing import Any
 from data_pipelines.errors import DataError
 
 
-def listed(inputs: Any) -> list:
+def as_list(inputs: Any) -> list:
     """Returns the inputs one by one: a string is one text, and each row of a table, or of an array of two axes of texts, one tuple.
 
     Raises:
@@ -29,13 +29,13 @@ def listed(inputs: Any) -> list:
     return found
 
 
-def texts(inputs: Any) -> list[str]:
+def as_texts(inputs: Any) -> list[str]:
     """Returns the inputs, of which each must be a text.
 
     Raises:
-        DataError: as `listed`; and an input is something else.
+        DataError: as `as_list`; and an input is something else.
     """
-    found = listed(inputs)
+    found = as_list(inputs)
     for place, each in enumerate(found):
         if not isinstance(each, str):
             raise DataError(f"Input {place}: expected a text. Found: {type(each).__name__} {each!r:.60}.")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from data_pipelines.options.declaration import options_of
 
 
-def origins(options, settings: Mapping[str, tuple[object, str]]) -> list[tuple[str, object, str]]:
+def list_numbers(options, settings: Mapping[str, tuple[object, str]]) -> list[tuple[str, object, str]]:
     """Returns (name, value, where it comes from) of all that is set: flags first, then what fills them in, then defaults.
 
     Args:

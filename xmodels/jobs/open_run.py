@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from data_pipelines.errors import UsageError
 from xmodels.conversion import names
 from xmodels.decoding.options import Decoding
-from xmodels.jobs.given_inputs import listed, texts
+from xmodels.jobs.given_inputs import as_list, as_texts
 from xmodels.jobs.predict import fill_mask
 from xmodels.runs import fine_tuned
 from xmodels.runs.fine_tuned import load_generator, task_of
@@ -37,7 +37,7 @@ class OpenRun:
         if self.predictor is None:
             raise UsageError(f"{self.source}: was not fine-tuned, so it predicts nothing; `generate` continues texts.")
         self.predictor.adjust(**flags)
-        asked = [self.predictor.as_input(each) if isinstance(each, str) else each for each in listed(inputs)]
+        asked = [self.predictor.as_input(each) if isinstance(each, str) else each for each in as_list(inputs)]
         return self.predictor.predict(asked, batch_size)
 
     def generate(
@@ -56,7 +56,7 @@ class OpenRun:
         usual = {"temperature": 1.0 if decoding.keys() & {"top_k", "top_p"} else 0.0}
         usual["length_penalty"] = self.generator.penalty(None)
         chosen = Decoding(**(usual | decoding))
-        return self.generator.generate(texts(prompts), chosen, seed=seed, batch_size=batch_size, **limit)
+        return self.generator.generate(as_texts(prompts), chosen, seed=seed, batch_size=batch_size, **limit)
 
 
 def open_run(model_dir: str) -> OpenRun:

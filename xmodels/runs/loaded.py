@@ -163,7 +163,7 @@ def read_tokenizer(path: str) -> Tokenizer:
             f"a whole number above 0. Found: {values.get('tokenizer')!r:.40}, {lower!r:.40} and {longest!r:.40}."
         )
     try:
-        settings = {name: value for name, value in kinds.checked(values, source).items() if name != "tokenizer"}
+        settings = {name: value for name, value in kinds.check_values(values, source).items() if name != "tokenizer"}
         return WordPieceTokenizer.read(os.path.join(path, folder.VOCABULARY), **settings)
     except DataError as error:
         raise CheckpointError(f"{path}: not a whole model folder. {error}") from None

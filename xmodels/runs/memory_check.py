@@ -1,7 +1,7 @@
 """Whether disk and memory hold what a training makes, before its first step."""
 
 from xmodels.models.config import TokenConfig
-from xmodels.runs.preflight import check_space, disk_need, held_bytes, size
+from xmodels.runs.preflight import check_space, count_held_bytes, disk_need, format_size
 from xmodels.training.devices import distribution
 from xmodels.training.watching import memory_need
 
@@ -9,8 +9,8 @@ from xmodels.training.watching import memory_need
 def check_disk(model_dir: str, num_parameters: int, kept: int) -> str:
     """Returns the states of a run against the free disk; says both. Raises a DataError where they do not fit."""
     need = disk_need(num_parameters, kept + 1)
-    free = check_space(model_dir, need, held_bytes(model_dir))
-    return f"{size(need)} for {kept} states, the best one, one being written, and the network; {size(free)} free"
+    free = check_space(model_dir, need, count_held_bytes(model_dir))
+    return f"{format_size(need)} for {kept} states, the best one, one being written, and the network; {format_size(free)} free"
 
 
 def check_memory(

@@ -41,7 +41,7 @@ def _setting(path: str, name: str) -> str | None:
     return value.get(name) if isinstance(value, dict) else None
 
 
-def existing_part(folder: str) -> str:
+def find_existing_part(folder: str) -> str:
     """Returns the folder itself, or the nearest one above it that is there."""
     path = os.path.abspath(folder)
     while not os.path.lexists(path):
@@ -56,7 +56,7 @@ def check_writable(folder: str, flag: str = "model_dir") -> None:
         DataError: it cannot.
         UsageError: it is that of a task of a joint run, which `multitask` writes.
     """
-    found = existing_part(folder)
+    found = find_existing_part(folder)
     if not os.path.isdir(found):
         raise DataError(f"--{flag}={folder}: {found} is a file, not a folder. Name a folder, or move the file away.")
     if not os.access(found, os.W_OK | os.X_OK):
@@ -93,23 +93,23 @@ def check_space(folder: str, need: int, replaced: int = 0, flag: str = "model_di
     Raises:
         DataError: there is not enough room.
     """
-    free = shutil.disk_usage(existing_part(folder)).free
+    free = shutil.disk_usage(find_existing_part(folder)).free
     if free + replaced < need:
         raise DataError(
-            f"--{flag}={folder}: the disk has {size(free)} free, but the states of this network need {size(need)}. Free "
+            f"--{flag}={folder}: the disk has {format_size(free)} free, but the states of this network need {format_size(need)}. Free "
             f"some space, name a --{flag} on another disk, or take a smaller --size."
         )
     return free
 
 
-def held_bytes(model_dir: str) -> int:
+def count_held_bytes(model_dir: str) -> int:
     """Returns what a run folder holds already of what a run writes: its states and its network."""
     tops = [os.path.join(model_dir, name) for name in ("checkpoints", "backbone")]
     found = (os.path.join(folder, name) for top in tops for folder, _, names in os.walk(top) for name in names)
     return sum(os.path.getsize(path) for path in found)
 
 
-def size(num_bytes: float) -> str:
+def format_size(num_bytes: float) -> str:
     """Returns 512 B, 3.1 MB, 1.2 GB."""
     for unit in ("B", "kB", "MB"):
         if num_bytes < 1000:

@@ -115,15 +115,15 @@ def settings(run: Run) -> dict[str, object]:
     """Returns all that was set: flags, the numbers that hold, the network, the records."""
     config = dict(run.config)
     flags = {name: value for name, value in config.pop("flags", {}).items() if value is not None}
-    return {**flags, **config.pop("settings", {}), **flat(config)}
+    return {**flags, **config.pop("settings", {}), **flatten(config)}
 
 
-def flat(values: dict, prefix: str = "") -> dict[str, object]:
+def flatten(values: dict, prefix: str = "") -> dict[str, object]:
     """Returns nested dictionaries with dotted names."""
     found: dict[str, object] = {}
     for name, value in values.items():
         if isinstance(value, dict):
-            found |= flat(value, f"{prefix}{name}.")
+            found |= flatten(value, f"{prefix}{name}.")
         elif value is not None:
             found[f"{prefix}{name}"] = ", ".join(map(str, value)) if isinstance(value, list) else value
     return found

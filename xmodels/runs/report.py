@@ -11,7 +11,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.files import whole_file
 from xmodels.runs import errors, examples, page, probe
 from xmodels.runs.charts import COLOURS, Chart, grid
-from xmodels.runs.reading import Run, flat, read_runs, seconds, settings, state
+from xmodels.runs.reading import Run, flatten, read_runs, seconds, settings, state
 from xmodels.training.watching.progress import duration, measure_of, print_status, short
 
 REPORT, PICTURES = "report.html", "pictures"
@@ -73,7 +73,7 @@ def as_html(runs: Sequence[Run]) -> str:
         ("Pictures", "".join(map(_pictures, runs))),
         ("Warnings", "".join(map(_warnings, runs))),
         ("Configuration", _compared(head, [settings(run) for run in runs])),
-        ("Environment", _compared(head, [flat(run.environment) for run in runs])),
+        ("Environment", _compared(head, [flatten(run.environment) for run in runs])),
     ]
     body = "".join(f"<h2>{title}</h2>{part}" if title else part for title, part in sections if part)
     written = datetime.datetime.now().strftime("%Y-%m-%d %H:%M")

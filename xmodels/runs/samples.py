@@ -23,7 +23,7 @@ MARKED = {
 SPARE = "[no token]"  # a row of the network that no token has
 
 
-def sampler(
+def make_sampler(
     learner, first: Callable[[], dict[str, tf.Tensor]], tokenizer: Tokenizer, labels: list[str] | None = None,
     stream: str | None = None,
 ) -> Callable[[], list]:  # fmt: skip
@@ -54,7 +54,7 @@ def sampler(
     return sample
 
 
-def joined(samplers: Mapping[str, Callable[[], list]], note: str = "") -> Callable[[], list]:
+def join_samplers(samplers: Mapping[str, Callable[[], list]], note: str = "") -> Callable[[], list]:
     """Gives the examples of all samplers; of several, each says of which task it is.
 
     Args:
@@ -79,7 +79,7 @@ def first_batch(batches: Batches, count: int = COUNT) -> dict[str, tf.Tensor]:
 
 
 def classes_of(objective, labels: list[str] | None = None) -> dict[str, tuple[str, Sequence[str]]]:
-    """Returns what the numbers of an example mean: {feature: (title, the name of each value)}; `labels` as in `sampler`."""
+    """Returns what the numbers of an example mean: {feature: (title, the name of each value)}; `labels` as in `make_sampler`."""
     return {**({"labels": ("label", labels)} if labels else {}), **objective.classes}
 
 
@@ -153,9 +153,9 @@ def _hidden(values: dict, predictions: dict, slots: dict, tokens: list[str], tok
     if hidden and "span_labels" in predictions:
         named = [int(predictions["span_labels"][slot]) for slot in slots]
         beside = [_text(tokenizer, identity) if identity >= 0 else None for identity in named]
-        return spans.shown(tokens, hidden, dict(zip(hidden, beside, strict=True)))
+        return spans.show_spans(tokens, hidden, dict(zip(hidden, beside, strict=True)))
     if hidden and "target_visibility" in values:
-        return sight.shown(tokens, hidden, values["target_visibility"][list(slots), : len(tokens)])
+        return sight.show_sight(tokens, hidden, values["target_visibility"][list(slots), : len(tokens)])
     return {"pieces": pieces(tokens, hidden)}
 
 

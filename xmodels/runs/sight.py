@@ -10,7 +10,7 @@ UNSEEN = "▢"
 MAY_SEE = f"what it sees ({UNSEEN}: tokens it does not see)"
 
 
-def shown(tokens: list[str], hidden: Hidden, seen: np.ndarray) -> dict:
+def show_sight(tokens: list[str], hidden: Hidden, seen: np.ndarray) -> dict:
     """Returns pieces whose marks are the places in the order of the targets, where they have one; and a table of what three of
     them see.
 

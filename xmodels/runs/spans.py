@@ -10,7 +10,7 @@ HEAD = [
 NOT_ASKED = "(not predicted: the span is next to an end of the text)"
 
 
-def shown(tokens: list[str], hidden: Hidden, beside: dict[int, str | None]) -> dict:
+def show_spans(tokens: list[str], hidden: Hidden, beside: dict[int, str | None]) -> dict:
     """Returns pieces whose marks are the numbers of the spans, and a table of the spans.
 
     Args:

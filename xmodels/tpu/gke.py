@@ -24,10 +24,10 @@ def manifest(job: Job, image: str, restarts: int) -> str:
         raise UsageError(f"--gke: GKE has no nodes with {rented.accelerator_type}.")
     shape = rented.topology.name.partition(":")[2]
     name, selector = (
-        quoted(job.name),
+        quote(job.name),
         [
-            f"cloud.google.com/gke-tpu-accelerator: {quoted(chip.gke)}",
-            f"cloud.google.com/gke-tpu-topology: {quoted(shape)}",
+            f"cloud.google.com/gke-tpu-accelerator: {quote(chip.gke)}",
+            f"cloud.google.com/gke-tpu-topology: {quote(shape)}",
             *(['cloud.google.com/gke-spot: "true"'] if job.spot else []),
         ],
     )
@@ -58,8 +58,8 @@ spec:
 {_lines(selector, 8)}
       containers:
         - name: xmodels
-          image: {quoted(image)}
-          command: ["bash", "-c", {quoted(f"exec xmodels {shlex.join(job.arguments)}")}]
+          image: {quote(image)}
+          command: ["bash", "-c", {quote(f"exec xmodels {shlex.join(job.arguments)}")}]
           resources:
             requests:
               google.com/tpu: {rented.chips_per_host}
@@ -68,7 +68,7 @@ spec:
 """
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Returns a text as YAML of any version reads it: in double quotes, as JSON, with escapes for what YAML does not take as it
     is.
 
@@ -88,7 +88,7 @@ def _annotations(job: Job) -> str:
 
 
 def _account(job: Job) -> str:
-    return f"\n      serviceAccountName: {quoted(job.service_account)}" if job.service_account else ""
+    return f"\n      serviceAccountName: {quote(job.service_account)}" if job.service_account else ""
 
 
 def _volume(job: Job) -> str:
@@ -97,11 +97,11 @@ def _volume(job: Job) -> str:
     return f"""
           volumeMounts:
             - name: bucket
-              mountPath: {quoted(job.mount)}
+              mountPath: {quote(job.mount)}
       volumes:
         - name: bucket
           csi:
             driver: gcsfuse.csi.storage.gke.io
             volumeAttributes:
-              bucketName: {quoted(job.bucket)}
+              bucketName: {quote(job.bucket)}
               mountOptions: implicit-dirs"""

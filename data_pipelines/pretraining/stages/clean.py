@@ -71,7 +71,7 @@ CLEANERS: dict[str, Callable[[], Callable[[str], str]]] = {
 }
 
 
-def chosen(names: str) -> list[str]:
+def choose_rules(names: str) -> list[str]:
     """Returns the cleaners of a comma-separated list, in the order in which they work.
 
     Raises:
@@ -86,8 +86,8 @@ def chosen(names: str) -> list[str]:
 def describe(names: str) -> dict:
     """Returns the cleaners and the versions of their libraries, for the manifest."""
     libraries = {"traditional_to_simplified": "opencc"}
-    versions = {name: importlib.metadata.version(libraries[name]) for name in chosen(names) if name in libraries}
-    return {"clean": ",".join(chosen(names)), "clean_versions": versions}
+    versions = {name: importlib.metadata.version(libraries[name]) for name in choose_rules(names) if name in libraries}
+    return {"clean": ",".join(choose_rules(names)), "clean_versions": versions}
 
 
 def clean(
@@ -107,9 +107,9 @@ def clean(
         join: for documents whose elements are not sentences in a row, such as turns: each is cleaned by itself and stays one, and
             this takes out those of which nothing is left.
     """
-    if not (chosen(names) or min_sentence_chars or min_document_chars):
+    if not (choose_rules(names) or min_sentence_chars or min_document_chars):
         return lambda documents: documents
-    cleaners = [(name, CLEANERS[name]()) for name in chosen(names)]
+    cleaners = [(name, CLEANERS[name]()) for name in choose_rules(names)]
 
     def sentences_of(document: Document) -> list[str]:
         statistics["characters_before_cleaning"] += len("\n".join(document.sentences))

@@ -16,7 +16,7 @@ class Options:
 
     SECTION: ClassVar = "Training"
     JOB: ClassVar = "xmodels.jobs.compare.run:compare"
-    EARLY: ClassVar = "xmodels.jobs.early:comparing"
+    EARLY: ClassVar = "xmodels.jobs.early:check_comparison"
 
     plan: str = option(REQUIRED, "YAML file with systems, corpus, vocabulary, tasks, seeds, baselines and a budget; docs/compare.md explains each key.", section="Plan")  # fmt: skip
     set: str | None = option(None, "NAME=VALUE: the value of ${NAME} in the plan, such as corpus=text/pretrain.txt. Separate several by commas, or repeat the flag. Names that are not given are taken from the environment.", repeatable=True)  # fmt: skip

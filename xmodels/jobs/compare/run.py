@@ -9,10 +9,10 @@ from data_pipelines.lock import locked
 from data_pipelines.options.declaration import nearest
 from data_pipelines.strict_yaml import variables_of
 from xmodels.comparison import dry_run, findings, networks, report
-from xmodels.comparison.arms import arms_of
+from xmodels.comparison.arms import list_arms
 from xmodels.comparison.checks import check_surroundings, read_plan
 from xmodels.comparison.plan import Plan
-from xmodels.comparison.planning import Agenda, agenda
+from xmodels.comparison.planning import Agenda, make_agenda
 from xmodels.comparison.runner import Runner, in_kinds
 from xmodels.comparison.stages import KINDS
 from xmodels.comparison.workspace import DONE, LOGS, Assumed, Workspace
@@ -32,14 +32,14 @@ def compare(options: Options) -> str | None:
     plan, place = read_plan(options.plan, variables)
     for warning in check_surroundings(plan, place):
         print_status(warning)
-    only = _listed("--only", options.only, [arm.name for arm in arms_of(plan)])
+    only = _listed("--only", options.only, [arm.name for arm in list_arms(plan)])
     kinds = _listed("--steps", options.steps, KINDS)
     own = ["compare", f"--plan={options.plan}", *([f"--set={options.set}"] if options.set else [])]
     own.append(f"--output_dir={options.output_dir}")
     _check_folder(options.output_dir)
     if options.dry_run:
         known = Assumed(options.output_dir, own)
-        dry_run.show(plan, known, agenda(plan, known, only), in_kinds(kinds), jobs)
+        dry_run.show(plan, known, make_agenda(plan, known, only), in_kinds(kinds), jobs)
         return None
     with locked(options.output_dir, "output_dir"):
         return _run(options, plan, Workspace(options.output_dir, own), only, kinds, jobs)
@@ -49,13 +49,13 @@ def _run(options: Options, plan: Plan, known: Workspace, only: Sequence[str], ki
     wanted = in_kinds(kinds)
 
     def now() -> Agenda:
-        return agenda(plan, known, only)
+        return make_agenda(plan, known, only)
 
     begun = sum(known.state(one) == DONE for one in now().stages)
     if begun:
         print_status(f"{options.output_dir}: {begun} steps are done already and are used.")
     failures = Runner(known, now, wanted, jobs, options.fail_fast).run()
-    whole = agenda(plan, known)  # the page shows all arms, whatever ran now
+    whole = make_agenda(plan, known)  # the page shows all arms, whatever ran now
     found = findings.gather(plan, known, whole)
     with open(options.plan, encoding="utf-8") as file:
         path = report.write(plan, known, whole, found, file.read(), jobs)

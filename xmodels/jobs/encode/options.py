@@ -17,7 +17,7 @@ class Options:
 
     SECTION: ClassVar = "Vectors of texts"
     JOB: ClassVar = "xmodels.jobs.encode.run:encode"
-    EARLY: ClassVar = "xmodels.jobs.early:using"
+    EARLY: ClassVar = "xmodels.jobs.early:check_usage"
     NEEDS_TENSORFLOW: ClassVar = True
 
     model_dir: str = option(REQUIRED, "Run folder that finetune --task=siamese or convert_checkpoint wrote.", section="Model")  # fmt: skip

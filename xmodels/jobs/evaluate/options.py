@@ -48,7 +48,7 @@ class Options(SourceOptions, TaskOptions, OutputOptions):
 
     SECTION: ClassVar = "Using a network"
     JOB: ClassVar = "xmodels.jobs.evaluate.run:evaluate"
-    EARLY: ClassVar = "xmodels.jobs.early:using"
+    EARLY: ClassVar = "xmodels.jobs.early:check_usage"
     NEEDS_TENSORFLOW: ClassVar = True
     TASK_OPTIONS: ClassVar = TaskOptions
 

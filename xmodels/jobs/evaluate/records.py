@@ -35,9 +35,9 @@ def evaluate_records(predictor, options: evaluate.Options, given: list[str]) -> 
         if name not in TAKEN:
             raise UsageError(f"--{name}: --test_file={folder} holds records, which have no such thing. Leave it out.")
     check_plots(options.plots)
-    source = recorded_set(predictor, options)
+    source = read_records(predictor, options)
     answer, arrays, size = (
-        compiled(lambda batch: answered(predictor, batch)),
+        compiled(lambda batch: predict_batch(predictor, batch)),
         source.arrays,
         options.batch_size or BATCH_SIZE,
     )
@@ -65,12 +65,12 @@ def evaluate_records(predictor, options: evaluate.Options, given: list[str]) -> 
     return found
 
 
-def answered(predictor, batch: dict) -> dict:
+def predict_batch(predictor, batch: dict) -> dict:
     """Returns what the network answers to a batch of examples, labels among them."""
     return predictor.task.predict(predictor.task.forward(predictor.backbone, batch, training=False))
 
 
-def recorded_set(predictor, options: evaluate.Options):
+def read_records(predictor, options: evaluate.Options):
     """Returns the records as the `Reader` of the task has them, with the flags of the fine-tuning."""
     reader_class = find.load_part(predictor.task.label, "read").Reader
     path = os.path.join(options.model_dir, CONFIG)

@@ -28,6 +28,6 @@ class Options(SourceOptions, TaskOptions):
 
     SECTION: ClassVar = "Checkpoints and serving"
     JOB: ClassVar = "xmodels.jobs.export_model.run:export_model"
-    EARLY: ClassVar = "xmodels.jobs.early:using"
+    EARLY: ClassVar = "xmodels.jobs.early:check_usage"
     NEEDS_TENSORFLOW: ClassVar = True
     TASK_OPTIONS: ClassVar = TaskOptions

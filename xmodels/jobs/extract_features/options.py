@@ -20,7 +20,7 @@ class Options:
 
     SECTION: ClassVar = "Vectors of texts"
     JOB: ClassVar = "xmodels.jobs.extract_features.run:extract_features"
-    EARLY: ClassVar = "xmodels.jobs.early:using"
+    EARLY: ClassVar = "xmodels.jobs.early:check_usage"
     NEEDS_TENSORFLOW: ClassVar = True
 
     model_dir: str = option(REQUIRED, "A run, a model folder, hf:FOLDER or tf1:PREFIX.", section="Model")

@@ -78,7 +78,7 @@ class Options(SourceOptions, TaskOptions, LearningOptions):
 
     SECTION: ClassVar = "Training"
     JOB: ClassVar = "xmodels.jobs.finetune.run:finetune"
-    EARLY: ClassVar = "xmodels.jobs.early:finetuning"
+    EARLY: ClassVar = "xmodels.jobs.early:check_finetuning"
     TASK_OPTIONS: ClassVar = TaskOptions
 
     @staticmethod

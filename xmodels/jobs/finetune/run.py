@@ -18,7 +18,7 @@ from xmodels.jobs.finetune.start import finetuning_of, reader_of
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
 from xmodels.runs.fine_tuned import write_task
-from xmodels.runs.samples import first_batch, sampler
+from xmodels.runs.samples import first_batch, make_sampler
 from xmodels.runs.training import Identity, Training, run
 from xmodels.training.devices.workers import Workers
 from xmodels.training.finetuning import Phase
@@ -94,7 +94,7 @@ def numbers_of(job: Plan) -> list[tuple[str, object, str]]:
     settings = _settings(job.optimization, job.tokenizer)
     filled = {name: (value, ORIGINS.get(name, options.optimizer)) for name, value in settings.items()}
     filled |= {name: (getattr(options, name), f"{job.loaded.model}, fine-tuned") for name in defaults}
-    return numbers.origins(job.given, filled)
+    return numbers.list_numbers(job.given, filled)
 
 
 def announce(job: Plan) -> None:
@@ -148,7 +148,7 @@ def watch_of(job: Plan, folder: str) -> Watch:
     examples = dataclasses.replace(batches, source=job.data.evaluation_sets.get("evaluation", batches.source))
     return watch(
         job.learner, batches.zeros(), folder, options.log_norms_steps, options.profile_steps,
-        sampler(job.learner, lambda: first_batch(examples), job.tokenizer, job.data.labels),
+        make_sampler(job.learner, lambda: first_batch(examples), job.tokenizer, job.data.labels),
     )  # fmt: skip
 
 

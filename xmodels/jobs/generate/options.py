@@ -18,7 +18,7 @@ class Options:
 
     SECTION: ClassVar = "Using a network"
     JOB: ClassVar = "xmodels.jobs.generate.run:generate"
-    EARLY: ClassVar = "xmodels.jobs.early:using"
+    EARLY: ClassVar = "xmodels.jobs.early:check_usage"
 
     model_dir: str = option(REQUIRED, "Run folder of pretrain, or a model folder.", section="Model")
     prompt: str | None = option(

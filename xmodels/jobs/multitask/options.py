@@ -19,7 +19,7 @@ class Options(OptimizationOptions, PrecisionOptions, RunOptions, DeviceOptions):
     NEEDS_TENSORFLOW = True
     SECTION: ClassVar = "Training"
     JOB: ClassVar = "xmodels.jobs.multitask.run:multitask"
-    EARLY: ClassVar = "xmodels.jobs.early:multitask"
+    EARLY: ClassVar = "xmodels.jobs.early:check_multitask"
 
     tasks_file: str = option(REQUIRED, "YAML file that lists the tasks, with the files, columns and batches of each. docs/mt_dnn.md explains its keys, docs/t5.md those of text-to-text tasks with a rate each.", section="Model and tasks")  # fmt: skip
     set: str | None = option(None, "NAME=VALUE: the value of ${NAME} in the file, such as DATA=glue. Separate several by commas, or repeat the flag. Names that are not given are taken from the environment.", repeatable=True)  # fmt: skip

@@ -13,7 +13,7 @@ from xmodels.jobs.multitask.plan import MEAN_SCORE, Plan, plan
 from xmodels.jobs.multitask.results import hand_over
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
-from xmodels.runs.samples import first_batch, joined, sampler
+from xmodels.runs.samples import first_batch, join_samplers, make_sampler
 from xmodels.runs.training import Identity, Training, run
 from xmodels.training.devices.workers import Workers
 from xmodels.training.states import checkpoints
@@ -59,7 +59,7 @@ def show(job: Plan) -> None:
 def numbers_of(job: Plan) -> list[tuple[str, object, str]]:
     """Returns (name, value, where it comes from) of all that is set."""
     filled = {name: (value, job.options.optimizer) for name, value in _settings(job).items()}
-    return numbers.origins(job.options, filled)
+    return numbers.list_numbers(job.options, filled)
 
 
 def announce(job: Plan) -> None:
@@ -110,11 +110,11 @@ def watch_of(job: Plan) -> Watch:
         source = each.data.evaluation_sets.get("evaluation", each.data.source)
         batches = dataclasses.replace(each.batches, source=source)
         first = lambda batches=batches: first_batch(batches, EXAMPLES)  # noqa: E731
-        samples[name] = sampler(job.learner, first, job.tokenizer, each.data.labels, name)
+        samples[name] = make_sampler(job.learner, first, job.tokenizer, each.data.labels, name)
     zeros = next(iter(job.members.values())).batches.zeros()
     return watch(
         job.learner, zeros, options.model_dir, options.log_norms_steps, options.profile_steps,
-        joined(samples),
+        join_samplers(samples),
     )  # fmt: skip
 
 

@@ -44,6 +44,6 @@ class Options(SourceOptions, TaskOptions, OutputOptions):
 
     SECTION: ClassVar = "Using a network"
     JOB: ClassVar = "xmodels.jobs.predict.run:predict"
-    EARLY: ClassVar = "xmodels.jobs.early:using"
+    EARLY: ClassVar = "xmodels.jobs.early:check_usage"
     NEEDS_TENSORFLOW: ClassVar = True
     TASK_OPTIONS: ClassVar = TaskOptions

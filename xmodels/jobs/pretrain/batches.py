@@ -124,10 +124,12 @@ def _rows(options, source: RecordSource, records: Records, backbone, lengths: np
         )
     most = max(2, int(np.ceil(2 * length / lengths.mean())))
     needed = slots(length, most, records.masking_rate, records.num_predictions)
-    return Rows(length, most, room(options, systems.load(options.system), records.masking_rate, length, needed))
+    return Rows(
+        length, most, most_predictions(options, systems.load(options.system), records.masking_rate, length, needed)
+    )
 
 
-def room(options, system, rate: float | None, length: int, share: int) -> int:
+def most_predictions(options, system, rate: float | None, length: int, share: int) -> int:
     """Returns the most tokens to hide in a row of another length than the records.
 
     Args:

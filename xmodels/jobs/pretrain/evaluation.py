@@ -15,11 +15,11 @@ from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels import systems
 from xmodels.jobs.pretrain import records as pretraining_records
-from xmodels.jobs.pretrain.neighbours import shares_right
+from xmodels.jobs.pretrain.neighbours import measure_shares
 from xmodels.objectives.base import Objective
 from xmodels.objectives.perplexity import of_training
 from xmodels.runs.baselines import Baselines
-from xmodels.runs.samples import COUNT, joined, sampler
+from xmodels.runs.samples import COUNT, join_samplers, make_sampler
 from xmodels.training.recipe import Records
 from xmodels.training.step.learner import Learner
 
@@ -39,7 +39,9 @@ class Evaluated:
         return {name: value[:COUNT] for name, value in self.kept[0].items()}
 
 
-def scoring_of(system, vocabulary: Vocabulary, training: Records, made_for: RecordSettings, config, own) -> Op | None:
+def make_scoring_transform(
+    system, vocabulary: Vocabulary, training: Records, made_for: RecordSettings, config, own
+) -> Op | None:
     """Frames rows and hides as much of them as their records were made for, so that networks which learn from other shares can be
     compared; None where the training does that.
 
@@ -57,14 +59,14 @@ def scoring_of(system, vocabulary: Vocabulary, training: Records, made_for: Reco
     return compose(recipe.frame, recipe.objective().transform())
 
 
-def evaluated_on(options, batches: Batches) -> Batches:
+def held_out_batches(options, batches: Batches) -> Batches:
     """Returns held-out text, where there is such, else that of the training."""
     if not options.eval_data_dir:
         return batches
     return dataclasses.replace(batches, source=pretraining_records.open_held_out(options, batches.source))
 
 
-def scored_streams(
+def choose_streams(
     options, streams: Mapping[str, Batches], pairs: Mapping[str, RecordSource], held_out: Mapping[str, RecordSource]
 ) -> dict[str, Evaluated]:
     """Returns what an evaluation scores, by the name of its stream.
@@ -76,20 +78,20 @@ def scored_streams(
     def chosen(name: str, batches: Batches) -> Batches:
         if name in pairs:
             return dataclasses.replace(batches, source=held_out.get(name, pairs[name]))
-        return evaluated_on(options, batches)
+        return held_out_batches(options, batches)
 
     return {name: Evaluated(chosen(name, batches), options.eval_steps) for name, batches in streams.items()}
 
 
-def samples_of(
+def make_joint_sampler(
     learner: Learner, scored: Mapping[str, Evaluated], tokenizer: Tokenizer, note: str = ""
 ) -> Callable[[], list]:
     """Predicts examples of all streams that are scored. `note` is that of the recipe."""
-    each = {name: sampler(learner, one.first_examples, tokenizer, stream=name) for name, one in scored.items()}
-    return joined(each, note)
+    each = {name: make_sampler(learner, one.first_examples, tokenizer, stream=name) for name, one in scored.items()}
+    return join_samplers(each, note)
 
 
-def evaluation(learner: Learner, scored: Mapping[str, Evaluated], kind: str) -> Callable[[], dict[str, float]]:
+def make_evaluate(learner: Learner, scored: Mapping[str, Evaluated], kind: str) -> Callable[[], dict[str, float]]:
     """Returns what scores the learner. `kind` is that of the tokenizer."""
     if len(scored) > 1:
         return _of_tasks(learner, scored)
@@ -132,11 +134,11 @@ def count_baselines(
     training = dataclasses.replace(batches, grouping=None).once()
     seen = ({**batch, **objective.target_visibility(batch)} for batch in scored)
     as_arrays = ({name: np.array(value) for name, value in batch.items()} for batch in seen)
-    shares = shares_right(training.as_numpy_iterator(), as_arrays, part.context, held_out, special_ids)
+    shares = measure_shares(training.as_numpy_iterator(), as_arrays, part.context, held_out, special_ids)
     return Baselines(shares.unigram, shares.neighbours, part.accuracy, shares.visible)
 
 
-def baseline_lines(baselines: Baselines | None) -> dict[str, float]:
+def list_baselines(baselines: Baselines | None) -> dict[str, float]:
     """Returns the baselines among the scores of a model card."""
     named = dataclasses.asdict(baselines) if baselines else {}
     return {name: value for name, value in named.items() if isinstance(value, float)}

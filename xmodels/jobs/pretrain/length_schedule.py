@@ -40,7 +40,7 @@ class Phase:
         return float(self.first <= step < self.last)
 
 
-def phases(text: str, num_steps: int, longest: int) -> list[Phase]:
+def parse_phases(text: str, num_steps: int, longest: int) -> list[Phase]:
     """Returns the phases of a run of `num_steps`, whose records are of `longest` tokens.
 
     Raises:
@@ -87,7 +87,7 @@ def _pair(text: str, part: str) -> tuple[int, float]:
     return found
 
 
-def chosen(options, recipe: Recipe, records: Records, carries_memory: bool) -> str | None:
+def choose_schedule(options, recipe: Recipe, records: Records, carries_memory: bool) -> str | None:
     """Returns the schedule that holds: that of the flag, or that of the recipe where these records and flags allow it; None for
     one length.
 
@@ -99,17 +99,17 @@ def chosen(options, recipe: Recipe, records: Records, carries_memory: bool) -> s
         return None
     if asked:
         check(options, records, carries_memory)
-        phases(asked, recipe.num_steps, records.sequence_length)
+        parse_phases(asked, recipe.num_steps, records.sequence_length)
         return asked
-    return possible(recipe.length_schedule, options, recipe.num_steps, records, carries_memory)
+    return keep_if_possible(recipe.length_schedule, options, recipe.num_steps, records, carries_memory)
 
 
-def possible(text: str | None, options, num_steps: int, records: Records, carries_memory: bool) -> str | None:
+def keep_if_possible(text: str | None, options, num_steps: int, records: Records, carries_memory: bool) -> str | None:
     """Returns the schedule, which no flag asks for, or None where these records and flags do not allow it."""
     try:
         check(options, records, carries_memory)
         if text:
-            phases(text, num_steps, records.sequence_length)
+            parse_phases(text, num_steps, records.sequence_length)
         return text
     except UsageError:
         return None
@@ -126,7 +126,7 @@ def check(options, records: Records, carries_memory: bool) -> None:
             f"{given}: masks stand in the records already, so they cannot be cut. Make records without --masking=static, or train "
             "twice, the second time with --init_checkpoint."
         )
-    kind = layout.known(records.packing)
+    kind = layout.find_or_none(records.packing)
     if kind is None or kind.read_as or kind.num_segments not in (1, 2) or carries_memory:
         raise UsageError(
             f"{given}: --system={options.system} on records of --packing={records.packing} reads rows that continue or belong to one "
@@ -134,7 +134,7 @@ def check(options, records: Records, carries_memory: bool) -> None:
         )
 
 
-def streams(
+def make_streams(
     found: list[Phase],
     batches: Batches,
     objective: Objective,

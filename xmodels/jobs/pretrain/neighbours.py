@@ -38,7 +38,7 @@ class Cases:
         return Cases(self.first[kept], self.second[kept], self.token[kept])
 
 
-def asked(batch: Mapping[str, np.ndarray], context: str, visible: bool = False) -> Cases:
+def find_targets(batch: Mapping[str, np.ndarray], context: str, visible: bool = False) -> Cases:
     """Returns the tokens that a batch asks for, with what stands beside them: true neighbours, also where they are hidden as
     well.
 
@@ -71,10 +71,10 @@ def _seen(batch: Mapping[str, np.ndarray]) -> np.ndarray:
     return seen[:, None]
 
 
-def training_cases(batch: Mapping[str, np.ndarray], context: str) -> Cases:
+def find_all_tokens(batch: Mapping[str, np.ndarray], context: str) -> Cases:
     """Returns all tokens of a batch from which counts are learnt; hidden ones are put back."""
     if context == BEFORE:
-        return asked(batch, context)
+        return find_targets(batch, context)
     ids = np.where(batch["padding_mask"], _clean(batch), 0)
     real = batch["padding_mask"][:, 1:-1]
     parts = ids[:, :-2], ids[:, 2:], ids[:, 1:-1]
@@ -173,7 +173,7 @@ class Shares:
     visible: float | None = None
 
 
-def shares_right(
+def measure_shares(
     training: Iterable[Mapping[str, np.ndarray]],
     scored: Iterable[Mapping[str, np.ndarray]],
     context: str,
@@ -191,12 +191,12 @@ def shares_right(
         special_ids: tokens that are no answers, unless one is asked for.
     """
     scored = list(scored)
-    questions = Cases.join(asked(batch, context) for batch in scored)
+    questions = Cases.join(find_targets(batch, context) for batch in scored)
     if not len(questions.token):
         return Shares()
     found = Shares(float(np.bincount(questions.token).max() / len(questions.token)))
     never = np.setdiff1d(list(special_ids), questions.token)
-    cases = (training_cases(batch, context).without(never) for batch in training)
+    cases = (find_all_tokens(batch, context).without(never) for batch in training)
     counted = Cases.join(_until_enough(cases, 0 if held_out else len(scored)))
     if not len(counted.token):
         return found
@@ -209,7 +209,7 @@ def shares_right(
     if context == BEFORE:
         return found
     return dataclasses.replace(
-        found, visible=right(Cases.join(asked(batch, context, visible=True) for batch in scored))
+        found, visible=right(Cases.join(find_targets(batch, context, visible=True) for batch in scored))
     )
 
 

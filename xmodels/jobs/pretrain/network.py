@@ -84,7 +84,7 @@ def small_numbers_for(system, config: TokenConfig) -> Small | None:
     return vars(system).get("SMALL") if is_narrow else None
 
 
-def chosen_config(options, system, vocabulary: Vocabulary) -> TokenConfig:
+def make_config(options, system, vocabulary: Vocabulary) -> TokenConfig:
     """Returns the configuration that --model_config_file or --size names, with what --recipe, --mixer and --set change of it.
     What a file says holds for every recipe.
 
@@ -98,14 +98,14 @@ def chosen_config(options, system, vocabulary: Vocabulary) -> TokenConfig:
         config = systems.configuration(system, vocabulary, options.size)
     if options.mixer:
         config = dataclasses.replace(config, mixer=options.mixer)
-    config = system_settings.network_config(options.set, system, config)
+    config = system_settings.apply_network_settings(options.set, system, config)
     if getattr(config, "target_vocabulary_size", None) not in (None, len(vocabulary)):
         raise UsageError(
             f"target_vocabulary_size {config.target_vocabulary_size}: records have one vocabulary for source and target, here of "
             f"{len(vocabulary)} pieces. Leave it out; --set=share_embeddings=none gives each side a table of its own."
         )
     small = None if options.model_config_file else small_numbers(options, system)
-    return system_settings.network_config(options.set, system, small.configured(config)) if small else config
+    return system_settings.apply_network_settings(options.set, system, small.configured(config)) if small else config
 
 
 # Keys that tell Hugging Face's config.json from Google's, whose `gelu` is another one.
@@ -142,11 +142,11 @@ def _with_mixer(values: dict, mixer: str | None) -> dict:
     return {name: v for name, v in values.items() if not (is_other and name.startswith(PREFIX))} | {"mixer": mixer}
 
 
-def recipe_of(
+def make_recipe(
     options, system, vocabulary: Vocabulary, records: Records, config: TokenConfig, num_replicas: int = 1
 ) -> Recipe:
     """Returns the system's recipe for these records, with the numbers of the flags."""
-    own = system_settings.own_options(options.set, system)
+    own = system_settings.parse_system_options(options.set, system)
     recipe = systems.recipe(system, vocabulary, records, config, own)
     if small := small_numbers(options, system):
         recipe = small.recipe(recipe, records.sequence_length, config.hidden_dim, options.optimizer)
@@ -157,7 +157,7 @@ def recipe_of(
         schedule=options.lr_schedule,
         **{name: getattr(options, name) for name in SAME_NAMES},
     )
-    schedule = length_schedule.chosen(options, recipe, records, system.MODEL.carries_memory)
+    schedule = length_schedule.choose_schedule(options, recipe, records, system.MODEL.carries_memory)
     recipe = dataclasses.replace(recipe, length_schedule=schedule)
     if options.optimizer:
         return recipe

@@ -19,7 +19,7 @@ class Options(TrainingOptions):
 
     SECTION: ClassVar = "Training"
     JOB: ClassVar = "xmodels.jobs.pretrain.run:pretrain"
-    EARLY: ClassVar = "xmodels.jobs.early:pretraining"
+    EARLY: ClassVar = "xmodels.jobs.early:check_pretraining"
 
     system: str = option(REQUIRED, "A published system:", section="Model", structural=True, values=systems.summaries())
     size: str = option("base", "Size of the network, such as tiny, mini, base or large. The system determines which sizes there are.")  # fmt: skip

@@ -21,7 +21,7 @@ from xmodels.jobs.pretrain import batches as pretraining_batches
 from xmodels.jobs.pretrain import evaluation, length_schedule, network, task_streams
 from xmodels.jobs.pretrain import records as pretraining_records
 from xmodels.jobs.pretrain.options import Options
-from xmodels.jobs.pretrain.system_settings import own_options
+from xmodels.jobs.pretrain.system_settings import parse_system_options
 from xmodels.jobs.pretrain.task_schedule import TaskSchedule
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
@@ -74,7 +74,7 @@ class Plan:
         recipe, longest = self.recipe, self.records.sequence_length
         if not recipe.length_schedule:
             return ""
-        found = length_schedule.phases(recipe.length_schedule, recipe.num_steps, longest)
+        found = length_schedule.parse_phases(recipe.length_schedule, recipe.num_steps, longest)
         return length_schedule.describe(found, recipe.batch_size, longest)
 
     def scored(self) -> dict[str, Batches]:
@@ -107,7 +107,7 @@ class Plan:
     def numbers(self) -> list[tuple[str, object, str]]:
         """(name, value, where it comes from) of all that is set: a flag, the records, the recipe, or a default."""
         filled = numbers.from_recipe(self.settings, self.options, f"recipe of {self.options.system}")
-        return numbers.origins(self.options, filled)
+        return numbers.list_numbers(self.options, filled)
 
     @property
     def identity(self) -> Identity:
@@ -129,30 +129,32 @@ def plan(options: Options, system: ModuleType, strategy) -> Plan:
     vocabulary = tokenizer.vocabulary
     records = pretraining_records.record_sizes(options, source, system)
     pairs = task_streams.open_pairs(options, source, len(vocabulary))
-    held_out = task_streams.held_out_pairs(options, pairs, source, len(vocabulary))
-    records = task_streams.with_pairs(records, pairs)
+    held_out = task_streams.open_held_out_pairs(options, pairs, source, len(vocabulary))
+    records = task_streams.add_pairs(records, pairs)
     pretraining_records.check_words(options, source, system)
     check_contents(source, len(vocabulary))
-    config = network.chosen_config(options, system, vocabulary)
+    config = network.make_config(options, system, vocabulary)
     replicas = strategy.num_replicas_in_sync
-    recipe = network.recipe_of(options, system, vocabulary, records, config, replicas)
-    recipe, tasks = task_streams.scheduled(options, recipe, source, pairs)
+    recipe = network.make_recipe(options, system, vocabulary, records, config, replicas)
+    recipe, tasks = task_streams.apply_schedule(options, recipe, source, pairs)
     network.check_sizes(options, recipe, replicas)
-    own = own_options(options.set, system)
+    own = parse_system_options(options.set, system)
 
     def streams_of(backbone, objective, batches: Batches) -> dict[str, Stream]:
         if tasks:
-            return task_streams.streams(options, recipe, tasks, source, pairs, backbone)
+            return task_streams.make_streams(options, recipe, tasks, source, pairs, backbone)
         if not recipe.length_schedule:
             return single(objective, batches)
-        phases = length_schedule.phases(recipe.length_schedule, recipe.num_steps, records.sequence_length)
-        return length_schedule.streams(
+        phases = length_schedule.parse_phases(recipe.length_schedule, recipe.num_steps, records.sequence_length)
+        return length_schedule.make_streams(
             phases,
             batches,
             objective,
             records,
             lambda shorter: systems.recipe(system, vocabulary, shorter, config, own),
-            lambda length, share: pretraining_batches.room(options, system, records.masking_rate, length, share),
+            lambda length, share: pretraining_batches.most_predictions(
+                options, system, records.masking_rate, length, share
+            ),
         )
 
     learner, batches = _learner(options, strategy, recipe, source, records, streams_of)
@@ -160,7 +162,9 @@ def plan(options: Options, system: ModuleType, strategy) -> Plan:
     network.warn_of_clamp(learner.backbone.config)
     with strategy.scope():
         settings = source.manifest.settings
-        scoring = None if tasks else evaluation.scoring_of(system, vocabulary, records, settings, config, own)
+        scoring = (
+            None if tasks else evaluation.make_scoring_transform(system, vocabulary, records, settings, config, own)
+        )
     return Plan(options, system, source, tokenizer, records, recipe, learner, batches, tasks, pairs, held_out, scoring)
 
 
@@ -213,7 +217,7 @@ def identity_of(
 
 def settings_of(recipe: Recipe, records: Records) -> dict:
     """Returns the numbers that hold, with the system's defaults filled in, under the names of their flags."""
-    kind = layout.known(records.packing)
+    kind = layout.find_or_none(records.packing)
     return {
         **recipe.settings(),
         "train_batch_size": recipe.batch_size,

@@ -24,7 +24,7 @@ from data_pipelines.text.kinds import open_tokenizer, other_vocabulary, tokenize
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels import systems
 from xmodels.jobs.pretrain.network import small_numbers
-from xmodels.jobs.pretrain.system_settings import own_options
+from xmodels.jobs.pretrain.system_settings import parse_system_options
 from xmodels.training.recipe import Records
 from xmodels.training.watching.progress import print_status
 
@@ -100,7 +100,7 @@ def record_sizes(options, source: RecordSource, system=None) -> Records:
     if asked:
         slots = max(slots, math.ceil(rate * length))
     slots = options.max_predictions_per_seq or systems.slots_of(system, rate, length, slots)
-    kind = layout.known(settings.packing)
+    kind = layout.find_or_none(settings.packing)
     if kind and kind.hides_share and hides_tokens(options, system):
         _check_slots(slots, length, rate, settings.masked_lm_prob)
     return Records(
@@ -118,9 +118,9 @@ def _masking_rate(options, settings, system) -> float | None:
     What was chosen otherwise, by --masked_lm_prob of the records or by --max_predictions_per_seq, holds for small networks too. So do
     the masks of pairs of texts, and of labelled records of several tasks.
     """
-    own = own_options(options.set, system)
+    own = parse_system_options(options.set, system)
     rate = getattr(own, "masking_rate", None)
-    kind = layout.known(settings.packing)
+    kind = layout.find_or_none(settings.packing)
     usual = settings.masked_lm_prob == RecordOptions.masked_lm_prob and kind and kind.is_framed
     chosen = options.max_predictions_per_seq or options.task_data or settings.masking == "static" or not usual
     if rate is not None or not hasattr(own, "masking_rate") or chosen:
@@ -131,7 +131,7 @@ def _masking_rate(options, settings, system) -> float | None:
 
 def hides_tokens(options, system) -> bool:
     """Returns whether a system hides tokens of the records, so that `max_predictions_per_seq` limits it."""
-    return hasattr(system and own_options(options.set, system), "masking_rate")
+    return hasattr(system and parse_system_options(options.set, system), "masking_rate")
 
 
 def _check_slots(slots: int, length: int, rate: float | None, usual: float | None) -> None:
@@ -261,7 +261,7 @@ def describe_lost_shards(source: RecordSource) -> str:
     )
 
 
-def without_damage(options, source: RecordSource, position) -> tuple[RecordSource, object]:
+def leave_out_damaged(options, source: RecordSource, position) -> tuple[RecordSource, object]:
     """Returns the records without shards that cannot be read any more, and the position from which reading goes on.
 
     Raises:
@@ -275,7 +275,7 @@ def without_damage(options, source: RecordSource, position) -> tuple[RecordSourc
     print_status(
         f"Warning: {describe_lost_shards(found)}. {'; '.join(found.lost.values())}. Reading continues without them."
     )
-    return found, adapt(position, found)
+    return found, adapt_position(position, found)
 
 
 @contextlib.contextmanager
@@ -296,13 +296,13 @@ def skip_damaged_shards(options, learner):
 
     def leave_out(stream, position):
         batches = learner.streams[stream].batches
-        source, position = without_damage(options, batches.source, position)
+        source, position = leave_out_damaged(options, batches.source, position)
         return dataclasses.replace(batches, source=source), position
 
     return leave_out
 
 
-def adapt(position, source: RecordSource):
+def adapt_position(position, source: RecordSource):
     """Returns the position, if need be with reading begun anew, because other shards are left out than when it was written."""
     if set(position.lost) == set(source.lost):
         return position

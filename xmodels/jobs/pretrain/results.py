@@ -43,7 +43,7 @@ def hand_over(
         print_status(f"Damaged shards: {facts['damaged shards']}.")
     return Outcome(
         f"{options.system} ({plan.size})", facts, means, state.step, f"Network, heads and vocabulary: {path}",
-        evaluation.baseline_lines(baselines),
+        evaluation.list_baselines(baselines),
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from xmodels.jobs.pretrain.options import Options
 from xmodels.jobs.pretrain.plan import Plan, plan
 from xmodels.jobs.pretrain.results import NUMBERS_OF, hand_over
 from xmodels.jobs.pretrain.start import prepare_start, restore
-from xmodels.jobs.pretrain.system_settings import own_options
+from xmodels.jobs.pretrain.system_settings import parse_system_options
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
 from xmodels.runs.baselines import Baselines
@@ -49,7 +49,7 @@ def pretrain(options: Options) -> dict[str, float]:
             arguments = planned.learner, planned.batches, planned.tokenizer, planned.recipe.num_steps
             dry_run.show(planned.numbers, *arguments)
             return {}
-        return run(training_of(planned, workers), workers)
+        return run(make_training(planned, workers), workers)
 
 
 def check_flags(options: Options) -> ModuleType:
@@ -61,7 +61,7 @@ def check_flags(options: Options) -> ModuleType:
     system = systems.load(options.system)
     preflight.check_writable(options.model_dir)
     network.check_size(options, system)
-    own_options(options.set, system)  # raises what is wrong with it
+    parse_system_options(options.set, system)  # raises what is wrong with it
     network.check_mixer(options, system)
     average.check(options.ema_decay, options.average_checkpoints)
     profile_steps(options.profile_steps)  # raises what is wrong with it
@@ -84,18 +84,18 @@ def announce(planned: Plan, num_devices: int) -> None:
     )
 
 
-def training_of(planned: Plan, workers: Workers) -> Training:
+def make_training(planned: Plan, workers: Workers) -> Training:
     """Returns the training that a plan describes, with its evaluations."""
     options, learner = planned.options, planned.learner
-    scored = evaluation.scored_streams(options, planned.scored(), planned.pairs, planned.held_out_pairs)
-    evaluate = evaluation.evaluation(learner, scored, planned.tokenizer.kind)
+    scored = evaluation.choose_streams(options, planned.scored(), planned.pairs, planned.held_out_pairs)
+    evaluate = evaluation.make_evaluate(learner, scored, planned.tokenizer.kind)
     reading = functools.partial(pretraining_records.report_damaged_shard, options, planned.source)
     baselines: list[Baselines | None] = []  # counted before the first step, shown behind the last one
 
     def watching(state: State) -> Watch:
         run_folder.write_data(options.model_dir, planned.tokenizer, options.data_dir)
         baselines.append(write_baselines(planned, scored, reading))
-        return watch_of(planned, scored, baselines[0], workers.folder(options.model_dir))
+        return make_watch(planned, scored, baselines[0], workers.folder(options.model_dir))
 
     held_out = bool(options.eval_data_dir)
     return Training(
@@ -130,10 +130,10 @@ def write_baselines(planned: Plan, scored: Mapping[str, Evaluated], reading: Cal
     return None
 
 
-def watch_of(planned: Plan, scored: Mapping[str, Evaluated], baselines: Baselines | None, folder: str) -> Watch:
+def make_watch(planned: Plan, scored: Mapping[str, Evaluated], baselines: Baselines | None, folder: str) -> Watch:
     """Returns what looks at the run on the way: norms, a profile, predictions, and a warning where nothing is learnt."""
     options = planned.options
-    samples = evaluation.samples_of(planned.learner, scored, planned.tokenizer, planned.recipe.note)
+    samples = evaluation.make_joint_sampler(planned.learner, scored, planned.tokenizer, planned.recipe.note)
     flags, warns = (options.log_norms_steps, options.profile_steps), plateau_warning(planned, baselines)
     return watch(planned.learner, planned.batches.zeros(), folder, *flags, samples, warns)
 
@@ -146,7 +146,7 @@ def plateau_warning(
     small, shorter = network.small_numbers_for(system, config), None
     if small and not recipe.length_schedule and not recipe.curriculum:
         text = small.length_schedule(planned.records.sequence_length)
-        shorter = length_schedule.possible(
+        shorter = length_schedule.keep_if_possible(
             text, planned.options, recipe.num_steps, planned.records, system.MODEL.carries_memory
         )
     return plateau.plateau_warning(baselines, recipe, small, config.hidden_dim, shorter)

@@ -8,7 +8,7 @@ from xmodels import systems
 from xmodels.models.config import TokenConfig
 
 
-def own_options(text: str | None, system) -> Any:
+def parse_system_options(text: str | None, system) -> Any:
     """Returns the system's `Options`, with what `--set` gives; None where it has none.
 
     Raises:
@@ -20,7 +20,7 @@ def own_options(text: str | None, system) -> Any:
     return kind and settings.apply(kind(), {name: value for name, value in given.items() if name in own})
 
 
-def network_config(text: str | None, system, config: TokenConfig) -> TokenConfig:
+def apply_network_settings(text: str | None, system, config: TokenConfig) -> TokenConfig:
     """Returns the configuration of the network with the fields that `--set` gives.
 
     Raises:

@@ -88,11 +88,11 @@ def open_pairs(options, source: RecordSource, vocabulary_size: int, flag: str = 
 
 def are_dialogues(records: RecordSource) -> bool:
     """Returns whether they are threads of turns, which need no labels."""
-    kind = layout.known(records.manifest.settings.packing)
+    kind = layout.find_or_none(records.manifest.settings.packing)
     return kind is not None and kind.read_as == "dialogue"
 
 
-def held_out_pairs(
+def open_held_out_pairs(
     options, pairs: Mapping[str, RecordSource], source: RecordSource, size: int
 ) -> dict[str, RecordSource]:
     """Returns the labelled records of --eval_task_data, by the name of their task.
@@ -114,7 +114,7 @@ def held_out_pairs(
     return found
 
 
-def with_pairs(records: Records, pairs: Mapping[str, RecordSource]) -> Records:
+def add_pairs(records: Records, pairs: Mapping[str, RecordSource]) -> Records:
     """Returns the records with what the recipe must know of labelled ones."""
     settings = {name: source.manifest.settings for name, source in pairs.items()}
     labelled = {
@@ -124,7 +124,7 @@ def with_pairs(records: Records, pairs: Mapping[str, RecordSource]) -> Records:
     return dataclasses.replace(records, labelled=labelled)
 
 
-def scheduled(
+def apply_schedule(
     options, recipe: Recipe, source: RecordSource, pairs: Mapping[str, RecordSource]
 ) -> tuple[Recipe, TaskSchedule | None]:
     """Returns the recipe with the steps of its schedule; None for one without tasks.
@@ -183,7 +183,7 @@ def settings(schedule: TaskSchedule | None, pairs: Mapping[str, RecordSource]) -
     return {"task_schedule": str(schedule), "task_records": _identities(pairs)} if schedule else {}
 
 
-def streams(
+def make_streams(
     options, recipe: Recipe, schedule: TaskSchedule, source: RecordSource, pairs: Mapping[str, RecordSource], backbone
 ) -> dict[str, Stream]:
     """Returns the streams of a learner, in the order in which the tasks join. Call it inside of the scope of the strategy."""

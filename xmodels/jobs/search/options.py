@@ -18,7 +18,7 @@ class Options:
 
     SECTION: ClassVar = "Vectors of texts"
     JOB: ClassVar = "xmodels.jobs.search.run:search"
-    EARLY: ClassVar = "xmodels.jobs.early:using"
+    EARLY: ClassVar = "xmodels.jobs.early:check_usage"
     NEEDS_TENSORFLOW: ClassVar = True
 
     index: str = option(REQUIRED, "Folder that index wrote.", section="Index and model")

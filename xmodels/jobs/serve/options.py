@@ -19,7 +19,7 @@ class Options:
 
     SECTION: ClassVar = "Checkpoints and serving"
     JOB: ClassVar = "xmodels.jobs.serve.run:serve"
-    EARLY: ClassVar = "xmodels.jobs.early:serving"
+    EARLY: ClassVar = "xmodels.jobs.early:check_serving"
     NEEDS_TENSORFLOW: ClassVar = True
 
     export_dir: str = option(REQUIRED, "Folder that export_model wrote. Of several versions, the one with the highest number is served.", section="Model")  # fmt: skip

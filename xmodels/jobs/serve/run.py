@@ -9,7 +9,7 @@ from xmodels.serving.limits import Limits
 
 def serve(options: Options) -> None:
     """Answers requests; returns after SIGTERM, when all are answered."""
-    early.serving(options)
+    early.check_serving(options)
     with quiet_start():
         from xmodels.serving import server  # what it needs is an extra, of which the line above knows
 

@@ -35,7 +35,7 @@ def compile_batch(options, config: TokenConfig | None, rows: int, level: int | N
 def _answer(question: Mapping) -> Mapping:
     from xmodels import systems
     from xmodels.jobs.tpu_preflight.options import Options
-    from xmodels.jobs.tpu_preflight.step import precision, recipe_of
+    from xmodels.jobs.tpu_preflight.step import make_recipe, precision
     from xmodels.tpu.jax_program import compiled
 
     options, config = Options(**question["options"]), question["config"]
@@ -44,7 +44,7 @@ def _answer(question: Mapping) -> Mapping:
     devices = np.array(compiler.devices_of(Topology.parse(options.topology)))
     try:
         with precision(options.mixed_precision):
-            lowered = _lowered(options, *recipe_of(options, config), devices, question["rows"])
+            lowered = _lowered(options, *make_recipe(options, config), devices, question["rows"])
     except Exception as error:
         first = (str(error).strip() or repr(error)).splitlines()[0]
         raise DoesNotCompile(
@@ -55,11 +55,11 @@ def _answer(question: Mapping) -> Mapping:
 
 
 def _lowered(options, recipe, records, devices: np.ndarray, rows: int):
-    from xmodels.jobs.tpu_preflight.step import one_row
+    from xmodels.jobs.tpu_preflight.step import make_row_of_zeros
     from xmodels.tpu.jax_program import Program, lower
 
     backbone, objective, optimizer = recipe.backbone().initialize(), recipe.objective(), recipe.make_optimizer()
-    row = {name: x.numpy() for name, x in one_row(recipe, backbone, objective, records).zeros().items()}
+    row = {name: x.numpy() for name, x in make_row_of_zeros(recipe, backbone, objective, records).zeros().items()}
     program = Program(backbone, objective, optimizer, row, recipe.clip_norm, options.rematerialize)
     return lower(program, devices, rows)
 

@@ -13,7 +13,7 @@ from data_pipelines.errors import UsageError
 from xmodels.jobs.step_options import check_batch_size
 from xmodels.jobs.tpu_preflight.jax_step import compile_batch
 from xmodels.jobs.tpu_preflight.options import Options
-from xmodels.jobs.tpu_preflight.step import make_learner, recipe_of
+from xmodels.jobs.tpu_preflight.step import make_learner, make_recipe
 from xmodels.models.config import TokenConfig
 from xmodels.tpu.bounds import Bounds, Cost, bounds
 from xmodels.tpu.chips import GIB, Topology
@@ -57,7 +57,7 @@ def preflight(options: Options, config: TokenConfig | None = None, optimization_
     """
     topology = Topology.parse(options.topology)
     check_installed()
-    recipe, records = recipe_of(options, config)
+    recipe, records = make_recipe(options, config)
     devices = topology.num_devices
     memory = Memory(options.gradient_accumulation_steps, options.rematerialize)
     check_batch_size(options, recipe.batch_size, devices)
@@ -78,8 +78,8 @@ def preflight(options: Options, config: TokenConfig | None = None, optimization_
     if options.backend == "jax":
         compiling = functools.partial(compile_batch, options, config, level=optimization_level)
     else:
-        compiling = _compiling(learner, topology, optimization_level)
-    search = Search(_telling(compiling, options.max_compiles), hbm, unit=memory.micro_batches)
+        compiling = _make_compiler(learner, topology, optimization_level)
+    search = Search(_with_progress(compiling, options.max_compiles), hbm, unit=memory.micro_batches)
     batch = recipe.batch_size // devices
     search.attempt(batch)
     cost = search.fits.get(batch)
@@ -87,9 +87,9 @@ def preflight(options: Options, config: TokenConfig | None = None, optimization_
     limits = bounds(cost, topology, tokens, gradients) if cost else None
     limit = f"{search.hbm / GIB:.2f} GiB a {'core' if topology.chip.cores > 1 else 'chip'}"
     if cost and limits:
-        _say_fits(cost, limits, topology, limit)
+        _print_fit(cost, limits, topology, limit)
     else:
-        _say_does_not_fit(search.fails[batch], limit)
+        _print_misfit(search.fails[batch], limit)
     search.run(options.max_compiles)
     failing = search.smallest_failing
     report = Report(recipe.batch_size, cost, limits, search.largest * devices, failing and failing * devices)
@@ -98,7 +98,7 @@ def preflight(options: Options, config: TokenConfig | None = None, optimization_
     return report
 
 
-def _telling(compiling: Callable[[int], Cost], most: int) -> Callable[[int], Cost]:
+def _with_progress(compiling: Callable[[int], Cost], most: int) -> Callable[[int], Cost]:
     """Returns the same, but it says what it does."""
     count = 0
 
@@ -111,7 +111,7 @@ def _telling(compiling: Callable[[int], Cost], most: int) -> Callable[[int], Cos
     return compiled
 
 
-def _compiling(learner: Learner, topology: Topology, level: int | None) -> Callable[[int], Cost]:
+def _make_compiler(learner: Learner, topology: Topology, level: int | None) -> Callable[[int], Cost]:
     """Compiles the step that TensorFlow traces for so many examples a device."""
 
     def compiled(rows: int) -> Cost:
@@ -130,7 +130,7 @@ def _compiling(learner: Learner, topology: Topology, level: int | None) -> Calla
     return compiled
 
 
-def _say_fits(cost: Cost, limits: Bounds, topology: Topology, limit: str) -> None:
+def _print_fit(cost: Cost, limits: Bounds, topology: Topology, limit: str) -> None:
     arguments = cost.arguments + cost.outputs - cost.aliased
     print_status(f"Compiles for {topology.name}: yes, in {cost.seconds:.0f} s.")
     print_status(
@@ -144,7 +144,7 @@ def _say_fits(cost: Cost, limits: Bounds, topology: Topology, limit: str) -> Non
     print_status(f"No faster than {limits.tokens_per_second(limits.holds):.3g} tokens/s: {limits.holds} holds.")
 
 
-def _say_does_not_fit(needed: int | None, limit: str) -> None:
+def _print_misfit(needed: int | None, limit: str) -> None:
     print_status(
         f"Does not fit: {f'{needed / GIB:.2f} GiB' if needed else 'more than'} for temporaries alone, of {limit}."
     )

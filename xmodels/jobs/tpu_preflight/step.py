@@ -19,7 +19,7 @@ from xmodels.jobs.pretrain import network
 from xmodels.jobs.pretrain.batches import make_batches
 from xmodels.jobs.pretrain.length_schedule import NONE
 from xmodels.jobs.pretrain.options import Options as PretrainingOptions
-from xmodels.jobs.pretrain.system_settings import network_config, own_options
+from xmodels.jobs.pretrain.system_settings import apply_network_settings, parse_system_options
 from xmodels.jobs.tpu_preflight.options import Options
 from xmodels.models.backbone import Backbone
 from xmodels.models.config import TokenConfig
@@ -32,7 +32,7 @@ from xmodels.training.step.streams import single
 DTYPES = {"int32": np.int64, "float32": np.float32}  # how records of a feature are parsed
 
 
-def recipe_of(options: Options, config: TokenConfig | None) -> tuple[Recipe, Records]:
+def make_recipe(options: Options, config: TokenConfig | None) -> tuple[Recipe, Records]:
     """Returns the recipe of `xmodels pretrain` with the same flags, and the records that it would read.
 
     Args:
@@ -40,16 +40,23 @@ def recipe_of(options: Options, config: TokenConfig | None) -> tuple[Recipe, Rec
     """
     system, asked = systems.load(options.system), pretraining_options(options)
     network.check_size(asked, system)
-    vocabulary = open_tokenizer(options.vocab_file).vocabulary if options.vocab_file else stand_in(options.vocab_size)
+    vocabulary = (
+        open_tokenizer(options.vocab_file).vocabulary
+        if options.vocab_file
+        else make_placeholder_vocabulary(options.vocab_size)
+    )
     if config is None:
-        config = network.chosen_config(asked, system, vocabulary)
+        config = network.make_config(asked, system, vocabulary)
     else:
-        asked, config = dataclasses.replace(asked, recipe="published"), network_config(options.set, system, config)
-    small, own = network.small_numbers(asked, system), own_options(options.set, system)
+        asked, config = (
+            dataclasses.replace(asked, recipe="published"),
+            apply_network_settings(options.set, system, config),
+        )
+    small, own = network.small_numbers(asked, system), parse_system_options(options.set, system)
     rate = getattr(own, "masking_rate", None) or (small and small.masking_rate) or Records.masking_rate
     slots = options.max_predictions_per_seq or _num_predictions(options, system, rate)
     records = Records(options.max_seq_length, slots)
-    return network.recipe_of(asked, system, vocabulary, records, config), records
+    return network.make_recipe(asked, system, vocabulary, records, config), records
 
 
 def pretraining_options(options: Options) -> PretrainingOptions:
@@ -65,7 +72,7 @@ def _num_predictions(options, system, rate: float) -> int:
     return systems.slots_of(system, rate, options.max_seq_length, max(Records.num_predictions, needed))
 
 
-def stand_in(size: int) -> Vocabulary:
+def make_placeholder_vocabulary(size: int) -> Vocabulary:
     """Returns a vocabulary of `size` pieces without meaning: the step depends on their number only."""
     roles = list(SPELLINGS)
     if size <= len(roles):
@@ -79,7 +86,7 @@ def make_learner(
     """Returns the learner of one of `num_devices` replicas, with random weights, built without records."""
     with precision(mixed_precision):
         backbone, objective = recipe.backbone().initialize(), recipe.objective()
-        streams = single(objective, one_row(recipe, backbone, objective, records))
+        streams = single(objective, make_row_of_zeros(recipe, backbone, objective, records))
         return Learner(
             Slice(num_devices), backbone, streams, recipe.make_optimizer(), recipe.clip_norm, memory=memory or Memory()
         )
@@ -96,7 +103,7 @@ def precision(mixed_precision: str):
         keras.config.set_dtype_policy(before)
 
 
-def one_row(recipe: Recipe, backbone: Backbone, objective: Objective, records: Records) -> Batches:
+def make_row_of_zeros(recipe: Recipe, backbone: Backbone, objective: Objective, records: Records) -> Batches:
     """Batches of one row of zeros, as the network reads it."""
     return make_batches(recipe, backbone, objective, _nothing(_settings(recipe, objective, records)), batch_size=1)
 

@@ -17,7 +17,7 @@ class Options:
 
     SECTION: ClassVar = "Using a network"
     JOB: ClassVar = "xmodels.jobs.translate.run:translate"
-    EARLY: ClassVar = "xmodels.jobs.early:using"
+    EARLY: ClassVar = "xmodels.jobs.early:check_usage"
 
     model_dir: str = option(REQUIRED, "Run folder of pretrain, or a model folder, such as one from average_checkpoints.", section="Model")  # fmt: skip
     text: str | None = option(None, "A text to translate.", section="Texts: one of these", alias="prompt")

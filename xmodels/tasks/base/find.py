@@ -12,7 +12,7 @@ import pkgutil
 import re
 from types import ModuleType
 
-from data_pipelines.options.declaration import Option, merged, options_of
+from data_pipelines.options.declaration import Option, merge_options, options_of
 
 FILES = ("task", "read", "score", "answer", "serve")
 FINETUNE, EVALUATE, PREDICT, EXPORT = (
@@ -44,7 +44,7 @@ def able(ability: str) -> list[str]:
 @functools.cache
 def all_options(verb: str) -> type:
     """Returns a dataclass with the flags that any task has for a verb."""
-    return merged(f"Task{verb}", filter(None, (options_class(name, verb) for name in names())))
+    return merge_options(f"Task{verb}", filter(None, (options_class(name, verb) for name in names())))
 
 
 def own_flags(task: str, verb: str) -> dict[str, Option]:
