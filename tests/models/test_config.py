@@ -10,6 +10,7 @@ from xmodels.models.bert import BertConfig
 from xmodels.models.bilstm import BiLstmConfig
 from xmodels.models.config import Config
 from xmodels.models.folder import model_class
+from xmodels.models.set_transformer import SetTransformerConfig
 from xmodels.runs import changed_flags
 from xmodels.tasks.base.new import names
 from xmodels.training.watching.memory_need import activation_bytes
@@ -79,6 +80,17 @@ def test_a_run_with_the_earlier_name_of_a_number_resumes_unless_it_changes(tmp_p
     assert changed_flags.compare(str(tmp_path), {"model": "bert", "config": old}, now, ()) == {}
 
 
+CLAIMED = "vocabulary_size", "hidden_dim", "num_layers", "num_heads", "intermediate_dim", "max_sequence_length"
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_size_that_a_configuration_claims_is_one_of_its_fields(name):
+    kind = model_class(name).config_class
+    assert {size for size in CLAIMED if hasattr(kind(**small_sizes(kind, SIZES)), size)} == {
+        field.name for field in dataclasses.fields(kind) if field.name in CLAIMED
+    }
+
+
 @pytest.mark.parametrize("name", names())
 def test_every_configuration_says_how_long_rows_may_be_and_what_a_step_keeps(name):
     kind = model_class(name).config_class
@@ -109,3 +121,13 @@ def test_damaged_sizes_are_refused_before_anything_is_built():
         BertConfig.from_json(
             {"vocabulary_size": 9, "hidden_dim": 9, "num_layers": 1, "num_heads": 2, "intermediate_dim": 4}
         )
+
+
+def test_the_estimate_of_a_set_transformer_has_no_vocabulary():
+    config = SetTransformerConfig(input_dim=4, hidden_dim=16, num_layers=3, num_heads=2, num_inducing=8)
+    assert activation_bytes(config, 4, 32, 5) == 3 * 4 * 32 * (35 * 16 + 9 * 2 * 8)
+    assert activation_bytes(dataclasses.replace(config, num_inducing=0), 4, 32) == 3 * 4 * 32 * (35 * 16 + 9 * 2 * 32)
+    with pytest.raises(CheckpointError, match="`hidden_dim` must be a multiple of `num_heads`"):
+        SetTransformerConfig.from_json({**config.to_json(), "num_heads": 3})
+    with pytest.raises(CheckpointError, match="Unknown keys: vocabulary_size;"):
+        SetTransformerConfig.from_json({**config.to_json(), "vocabulary_size": 0})

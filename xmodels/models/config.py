@@ -1,8 +1,8 @@
 """The configurations of networks: frozen dataclasses, checked when they are read from a file.
 
-`Config` reads and writes JSON. A network's configuration has only sizes that the network has: a `TokenConfig` a vocabulary and a
-width, a `LayersConfig` also layers, an `AttentionConfig` also heads and a
-largest length. (`TransformerConfig` is the configuration of the network in `transformer.py`.)
+`Config` reads and writes JSON, and says how long rows may be. A network's configuration has only sizes that the network has: a
+`TokenConfig` a vocabulary and a width, a `LayersConfig` also layers, an `AttentionConfig` also heads and a largest length.
+(`TransformerConfig` is the configuration of the network in `transformer.py`.)
 """
 
 import dataclasses
@@ -37,6 +37,28 @@ class Config:
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"activation": tuple(ACTIVATIONS)}
     retired: ClassVar[frozenset[str]] = frozenset()
     of_no_weight: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens, or other elements, that a row of the network may have; None if there is no limit."""
+        return None
+
+    def reads(self, length: int) -> bool:
+        """Returns whether the network reads rows of `length` tokens."""
+        return self.longest is None or length <= self.longest
+
+    def cut(self, length: int) -> int:
+        """Returns `length`, or the most tokens that the network reads if these are fewer."""
+        return length if self.longest is None else min(length, self.longest)
+
+    @property
+    def states_carried(self) -> int:
+        """The number of states of each layer that are carried from segment to segment; 0 unless the network has a memory."""
+        return 0
+
+    def holds(self, num_tokens: int) -> bool:
+        """Returns whether a trained network may belong to a vocabulary of `num_tokens` tokens; without words to an empty one only."""
+        return num_tokens == 0
 
     def values(self) -> dict[str, Any]:
         """Returns {name: value} of all fields, for comparisons."""
@@ -78,6 +100,14 @@ class Config:
     def check(self, source: str, spelled: Mapping[str, str] = NOTHING) -> None:
         """Raises a CheckpointError where fields do not go together. Arguments as in `from_json`."""
 
+    def _check_heads(self, source: str, spelled: Mapping[str, str]) -> None:
+        if self.hidden_dim % self.num_heads:
+            raise CheckpointError(
+                f"{source}: `{spelled.get('hidden_dim', 'hidden_dim')}` must be a multiple of "
+                f"`{spelled.get('num_heads', 'num_heads')}`, so that every head gets the same width. Found: "
+                f"{self.hidden_dim} and {self.num_heads}."
+            )
+
     def _check_table(self, rows: str, columns: str, source: str, spelled: Mapping[str, str]) -> None:
         if getattr(self, rows) * getattr(self, columns) > LARGEST_TABLE:
             raise CheckpointError(
@@ -103,24 +133,6 @@ class TokenConfig(Config):
     def embedding_dim(self) -> int:
         """The width of the token embedding. Networks where it differs from `hidden_dim` have a field of this name."""
         return self.hidden_dim
-
-    @property
-    def longest(self) -> int | None:
-        """The most tokens that a row of the network may have; None if there is no limit."""
-        return None
-
-    def reads(self, length: int) -> bool:
-        """Returns whether the network reads rows of `length` tokens."""
-        return self.longest is None or length <= self.longest
-
-    def cut(self, length: int) -> int:
-        """Returns `length`, or the most tokens that the network reads if these are fewer."""
-        return length if self.longest is None else min(length, self.longest)
-
-    @property
-    def states_carried(self) -> int:
-        """The number of states of each layer that are carried from segment to segment; 0 unless the network has a memory."""
-        return 0
 
     def suits(self, num_tokens: int) -> bool:
         """Returns whether a network of this configuration fits a vocabulary of `num_tokens` tokens."""
@@ -207,12 +219,8 @@ class AttentionConfig(TokenConfig):
     def from_json(cls, values, source="config.json", spelled=NOTHING):
         """Works as in `Config`; heads for which no width is given must divide `hidden_dim`."""
         config = super().from_json(values, source, spelled)
-        if values.get("head_dim") is None and config.hidden_dim % config.num_heads:
-            raise CheckpointError(
-                f"{source}: `{spelled.get('hidden_dim', 'hidden_dim')}` must be a multiple of "
-                f"`{spelled.get('num_heads', 'num_heads')}`, so that every head gets the same width. Found: "
-                f"{config.hidden_dim} and {config.num_heads}."
-            )
+        if values.get("head_dim") is None:
+            config._check_heads(source, spelled)
         return config
 
 

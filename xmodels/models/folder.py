@@ -22,7 +22,7 @@ from data_pipelines.files import give_usual_mode
 from data_pipelines.text.tokenizer_settings import ASSETS
 from xmodels.layers.poolings import KNOWN, is_known
 from xmodels.models.backbone import Backbone, named_weights
-from xmodels.models.config import TokenConfig
+from xmodels.models.config import Config, TokenConfig
 
 CONFIG, WEIGHTS, VOCABULARY, TOKENIZER = "config.json", "weights.safetensors", "vocab.txt", "tokenizer_config.json"
 LABELS = "labels.json"  # of a classifier
@@ -81,14 +81,14 @@ def write_weights(values: Mapping[str, np.ndarray], path: str, form: str | None 
     give_usual_mode(path)
 
 
-def check_tables(config: TokenConfig, values: Mapping[str, np.ndarray], path: str) -> None:
+def check_tables(config: Config, values: Mapping[str, np.ndarray], path: str) -> None:
     """Compares the sizes in a configuration with the weights, before anything of these sizes is built.
 
     Raises:
         CheckpointError: a size is larger than that of the weights. The message names the key of config.json.
     """
     numbers = sum(value.size for value in values.values())
-    if config.vocabulary_size * config.embedding_dim > numbers:
+    if isinstance(config, TokenConfig) and config.vocabulary_size * config.embedding_dim > numbers:
         raise CheckpointError(
             f"{path}/{CONFIG}: `vocabulary_size` {config.vocabulary_size:,} times `embedding_dim` {config.embedding_dim:,} is "
             f"more than the {numbers:,} numbers in {WEIGHTS}. One of the two files is not of this network."
@@ -107,7 +107,7 @@ def check_tables(config: TokenConfig, values: Mapping[str, np.ndarray], path: st
             )
 
 
-def _sizes(config: TokenConfig, values: Mapping[str, np.ndarray]) -> list[tuple[str, int, int]]:
+def _sizes(config: Config, values: Mapping[str, np.ndarray]) -> list[tuple[str, int, int]]:
     """Lists (field, size in the configuration, size of the weights) of layers and widths, as far as names of weights tell them.
 
     Networks that repeat layers, or have none of these parts, name their weights differently.

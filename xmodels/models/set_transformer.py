@@ -16,14 +16,14 @@ from xmodels.layers.set_attention import (
     SetAttentionBlock,
 )
 from xmodels.models.backbone import Backbone
-from xmodels.models.config import AttentionConfig
+from xmodels.models.config import NOTHING, Config
 
 CODE, PAPER = "code", "paper"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SetTransformerConfig(AttentionConfig):
-    """The sizes of a Set Transformer.
+class SetTransformerConfig(Config):
+    """The sizes of a Set Transformer. It has no vocabulary, no positions that could run out, and feed-forward layers of its own width.
 
     Fields:
         input_dim: width of a vector of a set.
@@ -37,28 +37,32 @@ class SetTransformerConfig(AttentionConfig):
 
     choices: ClassVar[dict] = {"form": (CODE, PAPER)}
     bounds: ClassVar[dict] = {"num_inducing": (0, 10_000), "num_decoder_layers": (0, 1_000), "num_seeds": (1, 10_000)}
-    # A set has no vocabulary, and no positions that could run out.
-    vocabulary_size: ClassVar[int] = 0
-    intermediate_dim: ClassVar[int] = 0
-    max_sequence_length: ClassVar[int] = 0
 
-    input_dim: int
     hidden_dim: int = 128
     num_layers: int = 2
     num_heads: int = 4
+    dropout: float = 0.0
+    input_dim: int
     num_inducing: int = 32
     num_seeds: int = 1
     num_decoder_layers: int = 2
     form: str = CODE
     normalize: bool = False
-    dropout: float = 0.0
 
-    @property
-    def longest(self):
-        return None
-
-    def keys_per_query(self, length):
+    def keys_per_query(self, length: int) -> int:
+        """Returns the number of elements or points that each element is compared with."""
         return self.num_inducing or length
+
+    def kept_bytes(self, length: int, rematerialize: bool = False) -> int:
+        """Works as in `AttentionConfig`, per element of a set; 35 bytes for each of `hidden_dim`, of a feed-forward layer too."""
+        element = 35 * self.hidden_dim + 9 * self.num_heads * self.keys_per_query(length)
+        return element + 4 * self.num_layers * self.hidden_dim if rematerialize else self.num_layers * element
+
+    def check(self, source, spelled=NOTHING):
+        self._check_table("input_dim", "hidden_dim", source, spelled)
+        self._check_table("hidden_dim", "hidden_dim", source, spelled)
+        self._check_table("num_inducing", "hidden_dim", source, spelled)
+        self._check_heads(source, spelled)
 
 
 @keras.saving.register_keras_serializable("xmodels")

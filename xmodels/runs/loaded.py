@@ -136,7 +136,7 @@ def check_vocabulary(source: str, tokenizer: Tokenizer, config: TokenConfig) -> 
     if not config.holds(len(tokenizer.vocabulary)):
         raise CheckpointError(
             f"{source}: the vocabulary holds {len(tokenizer.vocabulary)} tokens, but the network has "
-            f"{config.vocabulary_size} (`vocabulary_size` in {folder.CONFIG}); they are not of the same model."
+            f"{config.values().get('vocabulary_size', 0)} (`vocabulary_size` in {folder.CONFIG}); they are not of the same model."
         )
 
 

@@ -25,10 +25,11 @@ def check_values(batch: Mapping[str, np.ndarray], backbone, objective) -> None:
     """Raises a DataError that names the first feature with values out of range, and these values."""
     config, names = backbone.config, getattr(objective, "label_names", None)
     check_lengths(batch, backbone)
-    size = getattr(config, "target_vocabulary_size", None) or config.vocabulary_size
+    own = config.values().get("vocabulary_size", 0)  # networks of sets read no words
+    size = getattr(config, "target_vocabulary_size", None) or own
     words = size, f"the network's vocabulary has {size} entries"  # of what it writes
     for name in WORDS:
-        read = size if name == "target_ids" else config.vocabulary_size
+        read = size if name == "target_ids" else own
         _below(name, batch.get(name), read, f"the network's vocabulary has {read} entries")
     labels, weights = batch.get("labels"), batch.get("label_weights")
     if labels is not None and names is not None:

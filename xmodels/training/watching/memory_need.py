@@ -11,7 +11,7 @@ import subprocess
 import psutil
 
 from data_pipelines.errors import DeviceError
-from xmodels.models.config import TokenConfig
+from xmodels.models.config import Config
 from xmodels.training.watching.progress import print_status
 
 CONTROL_GROUP = "/sys/fs/cgroup"
@@ -20,7 +20,7 @@ STEP_BYTES = 16  # of a weight: itself, its gradient, two moments of the optimiz
 
 
 def activation_bytes(
-    config: TokenConfig,
+    config: Config,
     rows: int,
     length: int,
     num_predictions: int = 0,
@@ -37,7 +37,8 @@ def activation_bytes(
         rematerialize: whether layers are computed again, so that only their inputs and one of them are kept.
     """
     layers = rows * length * config.kept_bytes(length, rematerialize)
-    return (layers + 12 * rows * num_predictions * config.vocabulary_size) // (2 if half else 1)
+    pieces = config.values().get("vocabulary_size", 0)  # sets have none
+    return (layers + 12 * rows * num_predictions * pieces) // (2 if half else 1)
 
 
 def free_bytes(on_gpu: bool = False) -> int | None:
