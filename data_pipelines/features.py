@@ -12,11 +12,16 @@ from data_pipelines.errors import DataError
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """The shape (None for a free axis), the dtype and, in the glossary, the meaning of one feature of one example."""
+    """The shape (None for a free axis), the dtype and, in the glossary, the meaning of one feature of one example.
+
+    Records hold the second axis of a feature that `is_ragged` as long as it is, of each word of its own, up to the size that the shape
+    says. Batches have that size.
+    """
 
     shape: tuple[int | None, ...] = ()
     dtype: str = "int32"
     meaning: str = dataclasses.field(default="", compare=False)
+    is_ragged: bool = False
 
     def fits(self, other: "Feature") -> bool:
         """Returns whether the shapes agree where both are known."""
@@ -26,6 +31,13 @@ class Feature:
 
 
 Features = Mapping[str, Feature]
+
+
+def lengths_of(name: str) -> str:
+    """Returns the name under which records hold the lengths of the rows of a ragged feature."""
+    return f"{name}/lengths"
+
+
 IGNORED = 2  # instead of 0 or 1 in labels of tokens: does not count
 BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT, SEQ2SEQ = range(4)  # values of `objective_ids`
 L, NL = (None,), (None, None)

@@ -7,17 +7,17 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-ALONG_TOKENS = "token_ids", "segment_ids", "role_ids", "character_ids"
+ALONG_TOKENS = "token_ids", "segment_ids", "role_ids", "character_ids", "ngram_ids"
 
 
 def pack_rows(row_length: int, most: int, num_predictions: int) -> Callable:
     """Returns an op that lays N framed and masked examples into B rows.
 
-    Reads:  token_ids, segment_ids, padding_mask (N, L), and role_ids, character_ids (N, L, 50) where they are there; mask_positions,
-            labels,
-            label_weights (N, P), of which those for which a row has no room are left out; others (N,).
-    Writes: token_ids, segment_ids, padding_mask (B, R), and role_ids, character_ids; pack_ids (B, R) 1, 2, ... for the examples of a
-            row, 0 on padding; position_ids (B, R) from 0 in each example; mask_positions, labels, label_weights (B, S);
+    Reads:  token_ids, segment_ids, padding_mask (N, L), and role_ids, character_ids, ngram_ids (N, L, ...) where they are there;
+            mask_positions, labels, label_weights (N, P), of which those for which a row has no room are left out; others (N,).
+    Writes: token_ids, segment_ids, padding_mask (B, R), and role_ids, character_ids, ngram_ids; pack_ids (B, R) 1, 2, ... for
+            the examples of a row, 0 on padding; position_ids (B, R) from 0 in each example; mask_positions, labels, label_weights
+            (B, S);
             pack_starts (B, K) where each example begins; others (B, K), 0 where there is no example.
 
     Args:

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from data_pipelines.features import lengths_of
+
 # name -> (N, L, ...), or the values of N rows side by side, (T, ...), with the length of each
 Columns = Mapping[str, np.ndarray | tuple[np.ndarray, np.ndarray]]
 
@@ -99,6 +101,21 @@ def encode_examples(columns: Columns) -> list[bytes]:
     close()
     parts.insert(0, list(map(_opening, np.broadcast_to(total, rows).tolist())))
     return list(map(b"".join, zip(*parts, strict=True)))
+
+
+def ragged_columns(name: str, rows: Sequence[Sequence[Sequence[int]]], most: int) -> Columns:
+    """Returns the columns of a ragged feature.
+
+    Args:
+        rows: of each example the numbers of each of its words.
+        most: numbers of a word; further ones are left out.
+    """
+    cut = [[np.asarray(word)[:most] for word in example] for example in rows]
+    words = [word for example in cut for word in example]
+    lengths = np.array([len(word) for word in words], np.int64)
+    values = np.concatenate(words) if words else np.zeros(0, np.int64)
+    totals = np.array([sum(map(len, example)) for example in cut], np.int64)
+    return {name: (values, totals), lengths_of(name): (lengths, np.array(list(map(len, cut)), np.int64))}
 
 
 def _payloads(values: np.ndarray, lengths: np.ndarray | None) -> tuple[bool, np.ndarray, np.ndarray]:

@@ -119,7 +119,7 @@ class Manifest:
         """Writes manifest.json; it comes last, so a folder with a manifest is whole."""
         value = {
             "format_version": FORMAT_VERSION,
-            "features": {n: {"shape": list(f.shape), "dtype": f.dtype} for n, f in self.features.items()},
+            "features": {name: _described(feature) for name, feature in self.features.items()},
             "settings": self.settings.to_json(),
             "statistics": self.statistics,
             "num_examples": self.num_examples,
@@ -165,7 +165,7 @@ class Manifest:
             )
         found = schema.convert(value, _Entries, place)
         manifest = cls(
-            {name: Feature(tuple(entry.shape), entry.dtype) for name, entry in found.features.items()}, found.shards,
+            {n: Feature(tuple(f.shape), f.dtype, is_ragged=f.is_ragged) for n, f in found.features.items()}, found.shards,
             RecordSettings.of(found.settings, path), found.statistics,
         )  # fmt: skip
         _check_counts(manifest, found.num_examples, place)
@@ -182,10 +182,15 @@ def _digest(value: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def _described(feature: Feature) -> dict[str, Any]:
+    return {"shape": list(feature.shape), "dtype": feature.dtype} | ({"is_ragged": True} if feature.is_ragged else {})
+
+
 @dataclasses.dataclass(frozen=True)
 class _FeatureEntry:
     shape: list[int | None]
     dtype: OneOfDtypes
+    is_ragged: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,6 +221,13 @@ def _check_counts(manifest: Manifest, num_examples: int | None, place: schema.Lo
         )
     for name, feature in manifest.features.items():
         sizes = [size for size in feature.shape if size is not None]
+        if feature.is_ragged and (len(feature.shape) != 2 or feature.shape[0] is not None or None in feature.shape[1:]):
+            raise (
+                place.at("features")
+                .at(name)
+                .at("shape")
+                .misfit("null and a size, as it is ragged", list(feature.shape))
+            )
         if min(sizes, default=0) < 0 or max(sizes, default=0) > MOST_TOKENS or math.prod(sizes) > MOST_NUMBERS:
             what = f"sizes of 0 to {MOST_TOKENS:,}, {MOST_NUMBERS:,} numbers in all"
             raise place.at("features").at(name).at("shape").misfit(what, list(feature.shape))

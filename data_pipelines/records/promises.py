@@ -9,7 +9,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from data_pipelines.errors import DataError
-from data_pipelines.features import Feature, Features
+from data_pipelines.features import Feature, Features, lengths_of
 from data_pipelines.records.shards import masked_crcs
 
 SAMPLE = 16  # records of the first shard
@@ -38,7 +38,8 @@ def check_promises(folder: str, path: str, features: Features, width: int | None
         except DecodeError:
             return
         here = f"{path}, record {number}"
-        if unnamed := sorted(set(held) - set(features)):
+        beside = {lengths_of(name) for name, feature in features.items() if feature.is_ragged}
+        if unnamed := sorted(set(held) - set(features) - beside):
             raise DataError(f"{here}: holds `{unnamed[0]}`, which the manifest of {folder} does not name. {advice}")
         for name, feature in features.items():
             count, kind = _count(held[name]) if name in held else (0, None)
@@ -48,12 +49,28 @@ def check_promises(folder: str, path: str, features: Features, width: int | None
                     f"{here}: `{name}` holds {found}, but the manifest of {folder} says {list(feature.shape)} of "
                     f"{feature.dtype}. {advice}"
                 )
+            if feature.is_ragged:
+                count = _check_rows(here, name, feature, count, held.get(lengths_of(name)), advice)
             longest = max(longest, count)
     if width is not None and longest and width > max(LONGEST, TIMES * longest):
         raise DataError(
             f"{folder}: the manifest says that records have up to {width:,} tokens, but the first {SAMPLE} of {path} have at most "
             f"{longest:,}. {advice}"
         )
+
+
+def _check_rows(
+    here: str, name: str, feature: Feature, count: int, lengths: tf.train.Feature | None, advice: str
+) -> int:
+    """Returns the rows of a ragged feature. Raises a DataError where they do not hold its numbers, or one is too long."""
+    rows = list(lengths.int64_list.value) if lengths is not None else []
+    if sum(rows) != count or min(rows, default=0) < 0:
+        raise DataError(f"{here}: `{name}` holds {count:,} numbers, but its rows {sum(rows):,}. {advice}")
+    if max(rows, default=0) > feature.shape[1]:
+        raise DataError(
+            f"{here}: `{name}` has a row of {max(rows):,}, but the manifest says at most {feature.shape[1]:,}. {advice}"
+        )
+    return len(rows)
 
 
 def _count(feature: tf.train.Feature) -> tuple[int, bool | None]:
@@ -64,6 +81,8 @@ def _count(feature: tf.train.Feature) -> tuple[int, bool | None]:
 
 
 def _fits(count: int, feature: Feature) -> bool:
+    if feature.is_ragged:
+        return True
     fixed = math.prod(size for size in feature.shape if size is not None)
     return (count == 0 or (fixed > 0 and count % fixed == 0)) if None in feature.shape else count == fixed
 

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.errors import DataError
-from data_pipelines.features import Feature
+from data_pipelines.features import Feature, lengths_of
 from data_pipelines.ops.seeds import permutation
 from data_pipelines.records.formats import format_of
 from data_pipelines.records.manifest import Manifest
@@ -182,8 +182,11 @@ def _shuffled(seed: int, epoch: tf.Tensor) -> Callable:
 
 
 def _spec(name: str, feature: Feature):
-    """Returns how a feature is parsed: the first axis may be free, the others have fixed sizes and are stored side by side."""
+    """Returns how a feature is parsed: the first axis may be free, the others have fixed sizes and are stored side by side; or, of
+    a ragged feature, sizes that are stored beside it."""
     dtype = tf.float32 if feature.dtype == "float32" else tf.int64
+    if feature.is_ragged:
+        return tf.io.RaggedFeature(dtype, name, [tf.io.RaggedFeature.RowLengths(lengths_of(name))])
     if None not in feature.shape:
         return tf.io.FixedLenFeature(feature.shape, dtype)
     inner = [tf.io.RaggedFeature.UniformRowLength(size) for size in feature.shape[1:]]
