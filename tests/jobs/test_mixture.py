@@ -10,12 +10,12 @@ from safetensors.numpy import load_file
 from data_pipelines.errors import DataError
 from tests.helpers.invocation import invoke
 from tests.tasks.test_text_to_text import start_of
-from xmodels.jobs.multitask.mixture import Mixture, rates_of, steps_of
 from xmodels.jobs.multitask.steps import batches_of, epochs_of
 from xmodels.jobs.multitask.tasks_file import read_tasks_file
 from xmodels.objectives.measures import whole_row_accuracy
 from xmodels.runs.fine_tuned import Source
 from xmodels.tasks.translate import answer
+from xmodels.training.mixture import Mixture, rates_of, steps_of
 
 SIZES = {"large": 8000, "small": 500, "tiny": 20}
 PLAN = """mixture:

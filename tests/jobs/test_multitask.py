@@ -1,5 +1,6 @@
 """Several tasks learnt together: steps and batches, heads that rest, files of tasks, each task as a run, few labels, resuming."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -21,11 +22,17 @@ from data_pipelines.batches.dataset import Batches
 from data_pipelines.batches.remainders import Remainders
 from data_pipelines.errors import DataError
 from tests.helpers.invocation import invoke
-from tests.helpers.small_models import NAMES, PLACES
+from tests.helpers.small_models import NAMES, PLACES, TOKENIZER
+from xmodels import systems
+from xmodels.jobs.multitask.options import Options
+from xmodels.jobs.multitask.plan import plan
 from xmodels.jobs.multitask.steps import batches_of, epochs_of
 from xmodels.jobs.multitask.tasks_file import read_tasks_file
+from xmodels.models.bert import Bert, BertConfig
+from xmodels.models.folder import write_model
 from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.rank.task import listwise
+from xmodels.training.finetuning import Joint
 
 ROOT = pathlib.Path(__file__).parents[2]
 TASKS = ("place", "pair", "answer")
@@ -459,9 +466,52 @@ def test_an_epoch_of_a_file_of_tasks(data, tmp_path):
     path, found = tmp_path / "tasks.yaml", []
     for text in ("", "ratio: 2\nmain_task: pair\n", "order: auxiliary_first\nmain_task: pair\n"):
         path.write_text(text + PLAN)
-        found.append(read_tasks_file(str(path), {"DATA": str(data)}).epochs)
+        found.append(read_tasks_file(str(path), {"DATA": str(data)}).joint.describe())
     usual = {"main_task": "pair", "ratio": None, "order": "shuffled"}
     assert found == [{}, usual | {"ratio": 2}, usual | {"order": "auxiliary_first"}]
+
+
+JOINT_RECIPE = '''"""A trial: BERT whose network learns apart from its heads, and whose tasks have an order of its own."""
+
+from xmodels.models.bert import SIZES, Bert
+from xmodels.systems import bert
+from xmodels.training.finetuning import FineTuning, Joint
+from xmodels.training.optimizers.groups import Group
+
+MODEL, NEEDS_WORDS = Bert, False
+READING, WRITING = bert.READING, None
+recipe = bert.recipe
+__all__ = ["SIZES"]
+
+
+def finetuning(task, network, options):
+    groups = Group("heads", r"^objective\\."), Group("network", "^backbone", "sgd", "constant", learning_rate=0.1, begins=2)
+    return FineTuning(groups=groups, joint=Joint("pair", 0.5), network={"dropout": 0.3})
+'''
+
+
+def test_a_recipe_of_a_system_holds_for_tasks_that_are_learnt_together(data, tmp_path, monkeypatch):
+    listing, model = tmp_path / "listing", tmp_path / "model"
+    listing.mkdir()
+    (listing / "trial_joint.py").write_text(JOINT_RECIPE)
+    monkeypatch.setattr(systems, "__path__", [*systems.__path__, str(listing)])
+    model.mkdir()
+    backbone = Bert(BertConfig(len(TOKENIZER.vocabulary), 16, 1, 2, 32, max_sequence_length=32)).initialize()
+    write_model(str(model), backbone, None, TOKENIZER.files(), TOKENIZER.describe(), "trial_joint")
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+    options = Options(
+        tasks_file=str(data / "tasks.yaml"), set=f"DATA={data}", init_checkpoint=str(model), model_dir=str(tmp_path)
+    )
+    job = plan(options, strategy)
+    assert [group.name for group in job.learner.optimizer.groups][:2] == ["heads", "network"]
+    assert job.loaded.config.dropout == 0.3 and job.finetuning.joint == Joint("pair", 0.5)
+    assert job.schedule.stages[0]["pair"] == BATCHES["pair"]
+    assert sum(job.schedule.stages[0].values()) == BATCHES["pair"] + int(0.5 * BATCHES["pair"])
+    path = tmp_path / "tasks.yaml"
+    path.write_text("order: auxiliary_first\nmain_task: place\n" + PLAN)
+    job = plan(dataclasses.replace(options, tasks_file=str(path)), strategy)
+    assert job.finetuning.joint == Joint("place", order="auxiliary_first"), "what the file says comes first"
+    systems.default_for.cache_clear()
 
 
 def test_one_task_alone_and_tasks_that_do_not_join_are_refused(data, small_bert, tmp_path, capsys):

@@ -144,6 +144,7 @@ def test_what_a_resumed_run_must_keep():
     assert set(structural(pretrain.Options)) == common | of_records
     assert set(structural(finetune.Options)) == common | of_rows | {
         "auxiliary_lm_weight",
+        "language_model_epochs",
         "gradual_unfreezing",
         "set",
         "pooling",

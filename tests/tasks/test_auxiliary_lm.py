@@ -19,7 +19,9 @@ from xmodels.training.finetuning import AUXILIARY_LM
 
 def options(**given):
     usual = {"task": "classify", "init_checkpoint": "a folder", "layerwise_lr_decay": 1.0, "auxiliary_lm_weight": None}
-    return types.SimpleNamespace(**usual | {"freeze_backbone": False, "set": None} | given)
+    return types.SimpleNamespace(
+        **usual | {"freeze_backbone": False, "set": None, "language_model_epochs": 0.0} | given
+    )
 
 
 @pytest.fixture

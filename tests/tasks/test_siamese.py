@@ -18,8 +18,9 @@ from xmodels.models.bert import Bert, BertConfig
 from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.siamese import losses, measures
 from xmodels.tasks.siamese.read import pack_sides
-from xmodels.tasks.siamese.settings import LOSSES, Settings, Training
+from xmodels.tasks.siamese.settings import LOSSES, PairLoss, Settings, loss_of, settings_of
 from xmodels.tasks.siamese.task import Siamese
+from xmodels.training.finetuning import FineTuning
 
 QUICK = {
     "max_seq_length": 16, "train_batch_size": 16, "distribution_strategy": "one_device", "jit_compile": "false", "learning_rate": 2e-3,
@@ -29,6 +30,24 @@ CONFIG = BertConfig(
 )  # fmt: skip
 ONES = np.ones(32, "float32")
 COMPILED_OFTEN = ("multiple_negatives", "online_contrastive")  # the two whose graphs are the least plain
+
+
+def test_a_recipe_may_name_the_loss_and_flags_come_first():
+    of_recipe = PairLoss("contrastive", margin=0.3, distance="euclidean")
+
+    def read(**flags):
+        reader = reader_of(Options(task="siamese", init_checkpoint="a folder", model_dir="run", **flags))
+        reader.recipe = FineTuning(task_loss=of_recipe)
+        return reader
+
+    assert read().loss == LOSSES["contrastive"] and read().decisive == "average_precision"
+    assert settings_of(read().options, of_recipe) == (Settings("contrastive"), of_recipe)
+    assert loss_of(read(siamese_margin=0.7).options, of_recipe) == dataclasses.replace(of_recipe, margin=0.7)
+    assert loss_of(read(siamese_loss="cosine").options, of_recipe) == PairLoss("cosine")
+    assert read(siamese_loss="triplet").decisive == "triplet_accuracy"
+    assert loss_of(read().options) == PairLoss("multiple_negatives", scale=20.0)
+    with pytest.raises(UsageError, match="--siamese_scale: --siamese_loss=contrastive has no such number"):
+        settings_of(read(siamese_scale=5.0).options, of_recipe)
 
 
 def vectors(*shape, seed=0):
@@ -115,7 +134,7 @@ def test_contrastive_losses_take_either_distance(distance, near, far):
     outputs = {"vectors": given, "scores": losses.cosine(given[:, 0], given[:, 1])}
     batch = {"labels": np.array([1, 0], "float32"), "example_weights": ONES[:2]}
     for name, expected in (("contrastive", 0.5 * (near**2 + (6 - far) ** 2)), ("online_contrastive", 0.0)):
-        task = Siamese(CONFIG, settings=Settings(name), training=Training(margin=6.0, distance=distance))
+        task = Siamese(CONFIG, settings=Settings(name), training=PairLoss(name, margin=6.0, distance=distance))
         total, count = task.score(outputs, batch, None)[0][name]
         assert (float(total), float(count)) == (pytest.approx(expected, rel=1e-4), 2)
 
@@ -160,7 +179,7 @@ def test_a_projection_and_a_length_of_one():
 )
 def test_every_loss_compiles_and_rows_that_fill_a_batch_count_for_nothing(name):
     backbone = Bert(CONFIG).initialize()
-    task = Siamese(CONFIG, ["no", "yes"], settings=Settings(name), training=Training())
+    task = Siamese(CONFIG, ["no", "yes"], settings=Settings(name), training=PairLoss(name))
     rows = [("ann", "bob", "rome"), ("in york", "bonn", "dan"), ("who", "live", "oslo")]
     numbers = {"classification": np.array([1, 0, 1], "int32")}.get(name, np.array([1, 0, 1], "float32"))
 

@@ -56,6 +56,10 @@ class Config:
         """The number of states of each layer that are carried from segment to segment; 0 unless the network has a memory."""
         return 0
 
+    def kept_bytes(self, length: int, rematerialize: bool = False) -> int:
+        """Returns the bytes that a training step keeps for each element of a row, as in `TokenConfig`."""
+        raise TypeError(f"{type(self).__name__} must define `kept_bytes`.")
+
     def holds(self, num_tokens: int) -> bool:
         """Returns whether a trained network may belong to a vocabulary of `num_tokens` tokens; without words to an empty one only."""
         return num_tokens == 0

@@ -4,10 +4,14 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from xmodels.training.mixture import Mixture
 from xmodels.training.optimizers.groups import Group
 
 AUXILIARY_LM = "auxiliary_lm"  # the loss of language modelling beside that of the task
 TOKENS, SEQUENCES = "tokens", "sequences"
+SHUFFLED, AUXILIARY_FIRST = "shuffled", "auxiliary_first"
+ORDERS = (SHUFFLED, AUXILIARY_FIRST)
+TASK, LANGUAGE_MODEL = "task", "language_model"  # what a phase learns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,10 +23,56 @@ class Phase:
     Attributes:
         name: of the folder.
         changes: {flag: value} in which its flags differ from those of the whole.
+        learns: the `TASK`, or the `LANGUAGE_MODEL` that was pretrained, alone, on the texts of the rows.
     """
 
     name: str
     changes: Mapping[str, Any]
+    learns: str = TASK
+
+
+def language_model_phase(num_epochs: float, **changes) -> Phase:
+    """Returns the phase in which the language model goes on with the texts of the task before it begins (Howard and Ruder, 2018,
+    section 3.2). All its weights learn, by the numbers of the flags.
+
+    Args:
+        changes: {flag: value} of others, such as a `learning_rate`.
+    """
+    without = {
+        "eval_file": None,
+        "test_file": None,
+        "early_stopping_patience": None,
+        "eval_every": None,
+        "tune_threshold": False,
+    }
+    together = {"gradual_unfreezing": 0.0, "layerwise_lr_decay": 1.0, "freeze_backbone": False, "init_head": False}
+    own = {"num_train_epochs": num_epochs, "language_model_epochs": 0.0}
+    return Phase(LANGUAGE_MODEL, without | together | own | changes, LANGUAGE_MODEL)
+
+
+@dataclasses.dataclass(frozen=True)
+class Joint:
+    """What an epoch of several labelled tasks is that one network learns together (Liu et al., 2019, algorithm 1). By default it has
+    all batches of all tasks, shuffled.
+
+    Attributes:
+        main_task: the task of which every epoch takes all batches, while of the others it takes `ratio` times as many, all together,
+            or as many as there are.
+        ratio: None where every epoch takes all batches of all tasks.
+        order: of the batches of an epoch, of `ORDERS`; `AUXILIARY_FIRST`: those of `main_task` come last.
+        mixture: how often each task comes, where that is not as often as it has batches.
+    """
+
+    main_task: str | None = None
+    ratio: float | None = None
+    order: str = SHUFFLED
+    mixture: Mixture | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """Returns what an epoch is, where it is not all batches of all tasks, shuffled."""
+        if self.mixture is not None:
+            return {"mixture": self.mixture.describe()}
+        return {} if self.main_task is None else {name: getattr(self, name) for name in ("main_task", "ratio", "order")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +104,10 @@ class FineTuning:
         network: {field: value} in which the configuration of the network differs from that of its pretraining, such as rates of
             dropout; none that changes the shape of a weight.
         phases: what comes before, in order.
+        task_loss: the loss of a task that has several, with its numbers, such as `PairLoss` of Siamese networks. Flags of the task
+            that are given come first; None for these alone.
+        joint: how the steps of several labelled tasks follow one another, where `multitask` learns them together and its file says
+            nothing else.
     """
 
     groups: tuple[Group, ...] = ()
@@ -62,6 +116,8 @@ class FineTuning:
     streams: Mapping[str, OtherExamples] = dataclasses.field(default_factory=dict)
     network: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     phases: tuple[Phase, ...] = ()
+    task_loss: Any = None
+    joint: Joint = dataclasses.field(default_factory=Joint)
 
     @property
     def steps_per_step(self) -> float:

@@ -28,6 +28,7 @@ from xmodels.jobs.finetune.start import (
     reader_of,
 )
 from xmodels.models.checkpoint import Checkpoint
+from xmodels.objectives.base import Objective
 from xmodels.runs import folder as run_folder
 from xmodels.runs.fine_tuned import choose_settings, read_task
 from xmodels.runs.memory_check import check_resources
@@ -35,7 +36,7 @@ from xmodels.runs.report import PICTURES
 from xmodels.tasks.base.read import Data, Reader
 from xmodels.tasks.base.task import Task
 from xmodels.training.devices import distribution
-from xmodels.training.finetuning import FineTuning, Phase
+from xmodels.training.finetuning import TASK, FineTuning, Phase
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.step.learner import Learner
 from xmodels.training.step.loss_weights import LossWeights
@@ -55,6 +56,7 @@ class Plan:
         per_epoch: updates in an epoch.
         rows: examples of a batch, at least.
         phases: the folders of the runs that are finished before it begins.
+        learns: as in `Phase`.
     """
 
     options: Any
@@ -72,6 +74,7 @@ class Plan:
     rows: int
     decisive: str
     phases: tuple[str, ...]
+    learns: str = TASK
 
     @functools.cached_property
     def evaluation(self) -> Evaluation:
@@ -82,6 +85,15 @@ class Plan:
         """Where the weights come from."""
         from_checkpoint = self.loaded.values and not self.options.random_init
         return self.options.init_checkpoint if from_checkpoint else "random weights"
+
+    @property
+    def learnt(self) -> Objective:
+        """What learns with the network and is handed over with it: the task, or the language model in its phase."""
+        return self.task if self.learns == TASK else self.learner.first_objective.language_model
+
+    @property
+    def title(self) -> str:
+        return self.task.title if self.learns == TASK else "Language model of the texts of a task"
 
     @property
     def steps_per_epoch(self) -> int:
@@ -99,8 +111,10 @@ class Plan:
         """Writes the network and its head, with the averaged weights where there are such, and what the last evaluation chose."""
         with self.learner.averaged():
             run_folder.write_backbone(
-                self.options.model_dir, self.learner.backbone, self.task, self.tokenizer, self.loaded.system
+                self.options.model_dir, self.learner.backbone, self.learnt, self.tokenizer, self.loaded.system
             )
+        if self.learns != TASK:
+            return
         choose_settings(self.options.model_dir, self.evaluation.chosen)
         self.evaluation.draw(os.path.join(self.options.model_dir, PICTURES))
 
@@ -110,13 +124,14 @@ def phase_names(reader: Reader, finetuning: FineTuning) -> tuple[str, ...]:
     return (*reader.phase_names, *(phase.name for phase in finetuning.phases))
 
 
-def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None) -> Plan:
+def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None, learns: str = TASK) -> Plan:
     """Opens the checkpoint and the files, and builds the network.
 
     Args:
         given: the options.
         strategy: that of the devices.
         lead: finishes the phases of the recipe; None for those of a run that is one itself.
+        learns: as in `Phase`.
 
     Raises:
         UsageError, DataError, CheckpointError: what the flags name cannot be used, or does not fit.
@@ -125,11 +140,14 @@ def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None)
     loaded, tokenizer = load_checkpoint_and_tokenizer(given, reader)
     flags = reader.options = dataclasses.replace(given, **reader.defaults())
     options = reader.of_this_phase(flags)
-    finetuning, loaded = finetuning_of(options, loaded)
+    finetuning, loaded = finetuning_of(options, loaded, learns)
+    reader.recipe = finetuning
     if lead is not None and finetuning.phases:
         lead(finetuning.phases)
         last = os.path.join(options.model_dir, finetuning.phases[-1].name)
-        loaded = loaded if options.dry_run else dataclasses.replace(loaded, values=convert.load(last).values)
+        if not options.dry_run:
+            loaded = dataclasses.replace(loaded, values=convert.load(last).values)
+            options = dataclasses.replace(options, random_init=False)  # the first of them began with random weights
     check_options(options, strategy.num_replicas_in_sync, loaded)
     data = with_others(subsample(reader.read(tokenizer), options), finetuning, reader, tokenizer)
     if options.init_head:
@@ -143,13 +161,15 @@ def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None)
     per_epoch *= finetuning.steps_per_step
     num_steps = num_steps_of(options, per_epoch)
     optimization = optimization_of(options, num_steps, per_epoch)
-    learner, task, batches = _learner(options, strategy, loaded, reader, data, optimization, finetuning, rows, grouping)
+    learner, task, batches = _learner(
+        options, strategy, loaded, reader, data, optimization, finetuning, rows, grouping, learns
+    )
     mask = data.source.arrays["padding_mask"]
     sequences = mask.shape[1] if mask.ndim > 2 else 1  # an example may be several
     check_resources(options, learner, rows * sequences, reader.num_positions)
     return Plan(
         options, flags, given, loaded, tokenizer, data, optimization, learner, task, batches, num_steps, per_epoch, rows,
-        reader.decisive, () if lead is None else phase_names(reader, finetuning),
+        reader.decisive, () if lead is None else phase_names(reader, finetuning), learns,
     )  # fmt: skip
 
 
@@ -192,6 +212,7 @@ def _learner(
     finetuning: FineTuning,
     rows: int,
     grouping=None,
+    learns: str = TASK,
 ) -> tuple[Learner, Task, Batches]:
     step_options.set_precision(options)
     keras.utils.set_random_seed(options.seed)
@@ -199,7 +220,7 @@ def _learner(
         backbone = build_backbone(options, loaded)
         task = reader.made_task(loaded.config, data)
         reader.prepare_weights(task, backbone, loaded)
-        objective = objective_of(reader.objective(task), finetuning, loaded)
+        objective = objective_of(reader.objective(task), finetuning, loaded, learns)
         keep = objective.batch_features(backbone)
         batches = Batches(data.source, objective.transform(), rows, options.seed, keep, grouping)
         others = other_streams(data, finetuning, task, backbone, rows, options.seed)

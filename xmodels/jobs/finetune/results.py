@@ -46,7 +46,7 @@ def hand_over(job: Plan, loop: Loop, state: checkpoints.State) -> Outcome:
         "weights": averaged or "as trained",
     }
     write_errors(job)
-    return Outcome(job.task.title, facts, results, kept_step, f"Fine-tuned network: {options.model_dir}/backbone")
+    return Outcome(job.title, facts, results, kept_step, f"Fine-tuned network: {options.model_dir}/backbone")
 
 
 def _kept(job: Plan, state: checkpoints.State) -> tuple[int, str]:

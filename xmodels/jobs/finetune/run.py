@@ -21,7 +21,7 @@ from xmodels.runs.fine_tuned import write_task
 from xmodels.runs.samples import first_batch, make_sampler
 from xmodels.runs.training import Identity, Training, run
 from xmodels.training.devices.workers import Workers
-from xmodels.training.finetuning import Phase
+from xmodels.training.finetuning import TASK, Phase
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.states import checkpoints
 from xmodels.training.states.checkpoints import State
@@ -50,27 +50,27 @@ def finetune(options: Options) -> dict[str, float]:
         return _finetune(options, strategy, workers)
 
 
-def _finetune(options: Options, strategy, workers: Workers, leads: bool = False) -> dict[str, float]:
+def _finetune(options: Options, strategy, workers: Workers, led: Phase | None = None) -> dict[str, float]:
     """Returns one fine-tuning; first those that must come before it: phases of its task, and those of the recipe of its system.
 
     Args:
-        leads: whether it is such a phase.
+        led: the phase that it is itself.
     """
 
     def lead(phases: Sequence[Phase]) -> None:
         for phase in phases:
-            _finetune(options_of(options, phase, workers), strategy, workers, leads=True)
+            _finetune(options_of(options, phase, workers), strategy, workers, phase)
 
-    if not leads:
+    if led is None:
         lead(reader_of(options).phases())
-    job = plan(options, strategy, None if leads else lead)
+    job = plan(options, strategy, lead) if led is None else plan(options, strategy, learns=led.learns)
     begun = os.path.isfile(os.path.join(options.model_dir, run_folder.CONFIG))
     if options.resume == "must" and job.phases and not begun:  # what had to be there was of a phase
         job = dataclasses.replace(job, flags=dataclasses.replace(job.flags, resume="auto"))
     if job.options.dry_run:
         show(job)
         return {}
-    return run(training_of(job, workers, leads), workers)
+    return run(training_of(job, workers, led is not None), workers)
 
 
 def options_of(options: Options, phase: Phase, workers: Workers) -> Options:
@@ -119,7 +119,8 @@ def training_of(job: Plan, workers: Workers, leads: bool) -> Training:
     def watching(state: State) -> Watch:
         run_folder.write_data(options.model_dir, job.tokenizer, None)
         chosen = job.evaluation.tuned if state.best_step is not None else ()  # with the weights in `backbone`
-        write_task(options.model_dir, job.task, job.data.num_texts, options.max_seq_length, chosen)
+        if job.learns == TASK:
+            write_task(options.model_dir, job.task, job.data.num_texts, options.max_seq_length, chosen)
         return watch_of(job, workers.folder(options.model_dir))
 
     return Training(

@@ -16,11 +16,11 @@ from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import assign, model_class
 from xmodels.objectives.base import Objective
 from xmodels.runs.fine_tuned import read_task
-from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
+from xmodels.tasks.base.auxiliary_lm import LanguageModelOfTexts, WithLanguageModel
 from xmodels.tasks.base.find import load_part
 from xmodels.tasks.base.read import Reader
 from xmodels.tasks.base.task import Task
-from xmodels.training.finetuning import AUXILIARY_LM, TOKENS, FineTuning
+from xmodels.training.finetuning import AUXILIARY_LM, LANGUAGE_MODEL, TASK, TOKENS, FineTuning, language_model_phase
 from xmodels.training.watching.progress import print_status
 
 READ_BY_HEADS = "features", "normalize"  # settings of siamese networks, from which their heads read
@@ -54,14 +54,21 @@ def build_backbone(options, loaded: Checkpoint) -> Backbone:
     return backbone
 
 
-def finetuning_of(options, loaded: Checkpoint) -> tuple[FineTuning, Checkpoint]:
+def finetuning_of(options, loaded: Checkpoint, learns: str = TASK) -> tuple[FineTuning, Checkpoint]:
     """Returns the recipe of the system of a checkpoint, or by default that of the flags; and the checkpoint as the recipe changes it.
+
+    Args:
+        learns: as in `Phase`. Groups and losses of a recipe are those of the task; beside the language model nothing learns.
 
     Raises:
         UsageError: the flags ask for rates by depth, and the recipe has groups of its own.
     """
     system = systems.of_model(loaded.system, loaded.model, options.init_checkpoint)
     found = systems.finetuning(system, options.task, loaded.config, options)
+    if learns == LANGUAGE_MODEL:
+        found = FineTuning(network=found.network)
+    elif options.language_model_epochs:
+        found = dataclasses.replace(found, phases=(language_model_phase(options.language_model_epochs), *found.phases))
     if found.groups and options.layerwise_lr_decay != 1.0:
         raise UsageError(
             f"--layerwise_lr_decay={options.layerwise_lr_decay:g}: {systems.name_of(system)} is fine-tuned in groups of weights with "
@@ -72,18 +79,19 @@ def finetuning_of(options, loaded: Checkpoint) -> tuple[FineTuning, Checkpoint]:
     return found, dataclasses.replace(loaded, config=dataclasses.replace(loaded.config, **found.network))
 
 
-def objective_of(task: Objective, finetuning: FineTuning, loaded: Checkpoint) -> Objective:
-    """Returns a task, or beside it the pretrained language model, where the recipe gives its loss a weight."""
-    if not finetuning.models_language:
+def objective_of(task: Objective, finetuning: FineTuning, loaded: Checkpoint, learns: str = TASK) -> Objective:
+    """Returns a task; or beside it the pretrained language model, where the recipe gives its loss a weight; or that alone."""
+    if learns != LANGUAGE_MODEL and not finetuning.models_language:
         return task
-    writing = systems.of_model(loaded.system, loaded.model, "").WRITING
-    over_tokens = finetuning.auxiliary_lm_mean == TOKENS
-    return WithLanguageModel(task, writing.objective(loaded.config), over_tokens)
+    language_model = systems.of_model(loaded.system, loaded.model, "").WRITING.objective(loaded.config)
+    if learns == LANGUAGE_MODEL:
+        return LanguageModelOfTexts(task, language_model)
+    return WithLanguageModel(task, language_model, finetuning.auxiliary_lm_mean == TOKENS)
 
 
 def begin_language_model(objective: Objective, loaded: Checkpoint, source: str) -> None:
-    """Gives the head of a language model beside a task, once it is built, the weights that the checkpoint has for it."""
-    if isinstance(objective, WithLanguageModel) and (head := objective.language_model).weights:
+    """Gives the head of a language model, beside a task or alone, once it is built, the weights that the checkpoint has for it."""
+    if isinstance(objective, WithLanguageModel | LanguageModelOfTexts) and (head := objective.language_model).weights:
         assign(head.prefix, head, loaded.values, source)
 
 
@@ -133,7 +141,7 @@ def open_tokenizer_of(options, loaded) -> Tokenizer:
         raise UsageError(f"--init_checkpoint={options.init_checkpoint}: has no vocabulary; name one with --vocab_file.")
     if not loaded.config.holds(len(tokenizer.vocabulary)):
         raise CheckpointError(
-            f"--init_checkpoint={options.init_checkpoint}: the network has {loaded.config.vocabulary_size} pieces, "
+            f"--init_checkpoint={options.init_checkpoint}: the network has {loaded.config.values().get('vocabulary_size', 0)} pieces, "
             f"{f'--vocab_file={path}' if path else 'its vocabulary'} {len(tokenizer.vocabulary)}. They do not belong together: "
             + ("name the one" if path else "put the checkpoint's own back, or name it with --vocab_file: that")
             + " with which the network was trained."

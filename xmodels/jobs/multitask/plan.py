@@ -21,9 +21,8 @@ from xmodels.jobs.finetune.decisive import Evaluation
 from xmodels.jobs.finetune.few_examples import subsample
 from xmodels.jobs.finetune.plan import check_options, num_steps_of
 from xmodels.jobs.finetune.rates import optimization_of
-from xmodels.jobs.finetune.start import build_backbone, load_checkpoint_and_tokenizer, reader_of
+from xmodels.jobs.finetune.start import build_backbone, finetuning_of, load_checkpoint_and_tokenizer, reader_of
 from xmodels.jobs.multitask import options as multitask
-from xmodels.jobs.multitask.mixture import steps_of
 from xmodels.jobs.multitask.steps import batches_of, epochs_of
 from xmodels.jobs.multitask.tasks_file import TasksFile, read_tasks_file, task_options
 from xmodels.jobs.pretrain.task_schedule import TaskSchedule
@@ -37,6 +36,9 @@ from xmodels.tasks.base.origin import optimizer_of
 from xmodels.tasks.base.read import Data, Reader
 from xmodels.tasks.base.task import Task
 from xmodels.training.devices import distribution
+from xmodels.training.finetuning import FineTuning, Joint
+from xmodels.training.mixture import steps_of
+from xmodels.training.optimizers.grouped import GroupedOptimizer
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.step.learner import Learner
 from xmodels.training.step.streams import Stream, seed_of
@@ -88,7 +90,7 @@ class Plan:
         options: as they were given.
         members: {name: task}.
         schedule: of which task each step is.
-        epochs: what the file of tasks says of an epoch, as `TasksFile.epochs`.
+        finetuning: the recipe of the system; how the tasks follow one another is that of the file of tasks, where it says something.
         num_steps: updates in all; `per_epoch` in an epoch.
     """
 
@@ -97,7 +99,7 @@ class Plan:
     tokenizer: Tokenizer
     members: Mapping[str, Member]
     schedule: TaskSchedule
-    epochs: Mapping[str, object]
+    finetuning: FineTuning
     optimization: Optimization
     learner: Learner
     num_steps: int
@@ -145,6 +147,7 @@ def plan(given: multitask.Options, strategy) -> Plan:
     wanted = read_tasks_file(given.tasks_file, variables_of(given.set))
     readers = {name: reader_of_task(given, wanted, name) for name in wanted.tasks}
     loaded, tokenizer = load_for_all(given, readers)
+    finetuning, loaded = finetuning_of_all(wanted, readers, loaded)
     data = {}
     for name, reader in readers.items():
         with naming(given, name):
@@ -156,18 +159,20 @@ def plan(given: multitask.Options, strategy) -> Plan:
             f"{given.tasks_file} an eval_file."
         )
     sizes = {name: reader.options.train_batch_size for name, reader in readers.items()}
-    schedule = make_schedule_of_tasks(given, wanted, {name: data[name].source.num_examples for name in data}, sizes)
+    schedule = make_schedule_of_tasks(
+        given, finetuning.joint, {name: data[name].source.num_examples for name in data}, sizes
+    )
     per_epoch = sum(schedule.stages[0].values())
     num_steps = num_steps_of(given, per_epoch)
     optimization = optimization_of(given, num_steps, per_epoch)
     warn_rate(given, loaded.config)
-    learner, members = _learner(given, strategy, loaded, tokenizer, readers, data, schedule, optimization)
+    learner, members = _learner(given, strategy, loaded, tokenizer, readers, data, schedule, optimization, finetuning)
     for each in members.values():
         mask = each.data.source.arrays["padding_mask"]
         check_resources(
             given, learner, each.batches.batch_size * (mask.shape[1] if mask.ndim > 2 else 1), mask.shape[-1]
         )
-    return Plan(given, loaded, tokenizer, members, schedule, wanted.epochs, optimization, learner, num_steps, per_epoch)
+    return Plan(given, loaded, tokenizer, members, schedule, finetuning, optimization, learner, num_steps, per_epoch)
 
 
 def warn_rate(given: multitask.Options, config) -> None:
@@ -213,19 +218,35 @@ def load_for_all(given: multitask.Options, readers: Mapping[str, Reader]) -> tup
     return found
 
 
+def finetuning_of_all(
+    wanted: TasksFile, readers: Mapping[str, Reader], loaded: Checkpoint
+) -> tuple[FineTuning, Checkpoint]:
+    """Returns the recipe of the system for tasks that are learnt together, and the checkpoint as it changes it.
+
+    Its groups of weights, their optimizers, and changes of the network hold. Phases, other examples and the language model beside a
+    task are of one task alone.
+    """
+    options = dataclasses.replace(
+        next(iter(readers.values())).options, auxiliary_lm_weight=0.0, language_model_epochs=0.0
+    )
+    found, loaded = finetuning_of(options, loaded)
+    joint = wanted.joint if wanted.joint != Joint() else found.joint
+    return dataclasses.replace(found, joint=joint, phases=(), streams={}, loss_weights={}), loaded
+
+
 def make_schedule_of_tasks(
-    given: multitask.Options, wanted: TasksFile, examples: Mapping[str, int], sizes: Mapping[str, int]
+    given: multitask.Options, joint: Joint, examples: Mapping[str, int], sizes: Mapping[str, int]
 ) -> TaskSchedule:
     """Returns the order of the steps, of tasks with so many examples, in batches of such sizes."""
     counts = {name: batches_of(count, sizes[name]) for name, count in examples.items()}
-    if wanted.mixture is not None:
-        return epochs_of(steps_of(wanted.mixture, examples, counts), given.num_train_epochs, given.seed)
-    return epochs_of(counts, given.num_train_epochs, given.seed, **wanted.epochs)
+    if joint.mixture is not None:
+        return epochs_of(steps_of(joint.mixture, examples, counts), given.num_train_epochs, given.seed)
+    return epochs_of(counts, given.num_train_epochs, given.seed, **joint.describe())
 
 
 def _learner(
     given, strategy, loaded, tokenizer, readers: Mapping[str, Reader], data: Mapping[str, Data], schedule: TaskSchedule,
-    optimization: Optimization,
+    optimization: Optimization, finetuning: FineTuning,
 ) -> tuple[Learner, dict[str, Member]]:  # fmt: skip
     step_options.set_precision(given)
     keras.utils.set_random_seed(given.seed)
@@ -243,7 +264,7 @@ def _learner(
             for name in readers
         }
         learner = Learner(
-            strategy, backbone, streams, optimization.make_optimizer(), 1.0 if given.clip_norm is None else given.clip_norm,
+            strategy, backbone, streams, _optimizer_of(finetuning, optimization), 1.0 if given.clip_norm is None else given.clip_norm,
             given.seed, distribution.compiles(given.jit_compile, strategy), step_options.memory_of(given),
         )  # fmt: skip
     members = {}
@@ -252,6 +273,11 @@ def _learner(
         evaluation = Evaluation(*scored, stream=name)
         members[name] = Member(reader.options, reader, data[name], tasks[name], batches[name], tokenizer, evaluation)
     return learner, members
+
+
+def _optimizer_of(finetuning: FineTuning, optimization: Optimization):
+    """Returns that of the groups of a recipe, or one for all weights, with the rates by depth that flags ask for."""
+    return GroupedOptimizer(finetuning.groups, optimization) if finetuning.groups else optimization.make_optimizer()
 
 
 def _batches(task: Task, data: Data, options: finetune.Options, backbone: Backbone, seed: int) -> Batches:

@@ -76,7 +76,7 @@ def announce(job: Plan) -> None:
 
 def _steps(job: Plan, name: str) -> int:
     """Returns the batches of a task in an epoch; with a ratio those that are drawn from."""
-    return job.schedule.stages[0][name] if "mixture" in job.epochs else job.members[name].batches_per_epoch
+    return job.schedule.stages[0][name] if job.finetuning.joint.mixture else job.members[name].batches_per_epoch
 
 
 def training_of(job: Plan) -> Training:
@@ -124,7 +124,7 @@ def identity_of(job: Plan) -> Identity:
     identity = {"job": "multitask", "model": loaded.model, "config": loaded.config.to_json()}
     identity |= {"system": loaded.system} if loaded.system else {}
     identity["tasks"] = {name: identity_of_member(each) for name, each in job.members.items()}
-    identity["epochs"] = job.epochs
+    identity["epochs"] = job.finetuning.joint.describe()
     return Identity(
         options.model_dir, identity, dataclasses.asdict(options), _settings(job), STRUCTURAL, options.resume
     )

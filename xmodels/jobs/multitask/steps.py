@@ -7,9 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from xmodels.jobs.pretrain.task_schedule import TaskSchedule
-
-SHUFFLED, AUXILIARY_FIRST = "shuffled", "auxiliary_first"
-ORDERS = (SHUFFLED, AUXILIARY_FIRST)
+from xmodels.training.finetuning import SHUFFLED
 
 
 @dataclasses.dataclass(frozen=True)

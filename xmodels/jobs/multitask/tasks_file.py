@@ -14,9 +14,9 @@ from data_pipelines.schema import Constraint, convert, fields, one_of
 from xmodels.comparison.checks import Lined
 from xmodels.jobs.finetune import options as finetune
 from xmodels.jobs.multitask import options as multitask
-from xmodels.jobs.multitask.mixture import EQUAL, Mixture
-from xmodels.jobs.multitask.steps import AUXILIARY_FIRST, ORDERS, SHUFFLED
 from xmodels.tasks.base import find
+from xmodels.training.finetuning import AUXILIARY_FIRST, ORDERS, SHUFFLED, Joint
+from xmodels.training.mixture import EQUAL, Mixture
 
 FILES = ("train_file", "data_dir", "eval_file", "test_file")
 OF_ANY_TASK = (
@@ -36,11 +36,7 @@ class TasksFile:
     Attributes:
         tasks: {name: flags of `finetune`}: `OF_ANY_TASK`, and the own ones of tasks that can be learnt together.
         defaults: the same flags, for all tasks that do not say otherwise.
-        main_task: the task of which every epoch takes all batches, while of the others it takes `ratio` times as many, all together,
-            or as many as there are.
-        ratio: None where every epoch takes all batches of all tasks.
-        order: of the batches of an epoch; `auxiliary_first`: those of `main_task` come last.
-        mixture: how often each task comes, where that is not as often as it has batches.
+        main_task, ratio, order, mixture: as in `Joint`.
     """
 
     tasks: dict[str, dict[str, Any]]
@@ -51,11 +47,9 @@ class TasksFile:
     mixture: Mixture | None = None
 
     @property
-    def epochs(self) -> dict[str, Any]:
-        """What an epoch is, where it is not all batches of all tasks, shuffled."""
-        if self.mixture is not None:
-            return {"mixture": self.mixture.describe()}
-        return {} if self.main_task is None else {name: getattr(self, name) for name in ("main_task", "ratio", "order")}
+    def joint(self) -> Joint:
+        """How the steps of the tasks follow one another."""
+        return Joint(self.main_task, self.ratio, self.order, self.mixture)
 
 
 def read_tasks_file(path: str, variables: Mapping[str, str]) -> TasksFile:

@@ -22,7 +22,7 @@ from xmodels.tasks.base.find import load_part, task_class
 from xmodels.tasks.base.new import NEW, new_network, new_tokenizer
 from xmodels.tasks.base.origin import optimizer_of
 from xmodels.tasks.base.task import Task
-from xmodels.training.finetuning import Phase
+from xmodels.training.finetuning import FineTuning, Phase
 from xmodels.training.watching.progress import print_status
 
 SHOWN = 5  # skipped rows that are listed
@@ -79,6 +79,7 @@ class Reader:
         refused: {flag: reason} of flags that this task does not take.
         numbers: {flag: default}.
         reading: the `Reading` of texts; None for tasks that need none.
+        recipe: by which the network learns the task; that of its system is known after `prepare`.
         models_language: whether the network has learnt to predict each token from those before it; known after `prepare`.
         reads_windows: whether texts that are too long are read in windows; otherwise they are truncated.
 
@@ -93,7 +94,7 @@ class Reader:
     reads_windows: ClassVar[bool] = False
 
     def __init__(self, name: str, options):
-        self.name, self.options = name, options
+        self.name, self.options, self.recipe = name, options, FineTuning()
         for flag, usual in find.all_flags(find.FINETUNE).items():
             if getattr(options, flag) != usual.default and flag not in self.own_flags:
                 raise UsageError(f"--{flag}: --task={name} has no such flag. Leave it out.")
@@ -198,6 +199,12 @@ class Reader:
             raise UsageError(
                 f"--auxiliary_lm_weight={options.auxiliary_lm_weight:g}: the network of --init_checkpoint="
                 f"{options.init_checkpoint} does not model language from left to right, as GPT does. Leave it out."
+            )
+        if options.language_model_epochs and not (self.models_language and not self.phase_names):
+            raise UsageError(
+                f"--language_model_epochs={options.language_model_epochs:g}: needs a network that models language from left to right, "
+                f"as GPT does, and a task without phases of its own; that is not so of --init_checkpoint={options.init_checkpoint} "
+                f"with --task={self.name}. Leave it out."
             )
         if options.optimizer not in (None, numbers["optimizer"]):
             numbers.pop("adam_epsilon", None)  # another optimizer has its own default

@@ -110,7 +110,7 @@ def _contrastive(distances, matches, margin: float):
     return 0.5 * (matches * ops.square(distances) + (1.0 - matches) * apart)
 
 
-DISTANCES = {"cosine": cosine_distance, "euclidean": distance}  # of `Training.distance`
+DISTANCES = {"cosine": cosine_distance, "euclidean": distance}  # of `PairLoss.distance`
 
 
 def _mean(values, there):

@@ -18,7 +18,7 @@ from xmodels.tasks.base.read import Data, Survey, print_left_out, usable
 from xmodels.tasks.base.records import check_recorded, recorded_batches
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.tasks.regress.read import as_number
-from xmodels.tasks.siamese.settings import LABEL, LOSSES, MATCH, POSITIVE, SCORE, Loss, settings_of
+from xmodels.tasks.siamese.settings import LABEL, LOSSES, MATCH, POSITIVE, SCORE, Loss, loss_of, settings_of
 from xmodels.training.watching.progress import print_status
 
 # The task of records of labelled pairs.
@@ -77,7 +77,7 @@ class Reader(TextReader):
 
     @property
     def loss_name(self) -> str:
-        return self.options.siamese_loss or next(iter(LOSSES))
+        return loss_of(self.options, self.recipe.task_loss).name
 
     @property
     def loss(self) -> Loss:
@@ -136,7 +136,7 @@ class Reader(TextReader):
 
     def survey(self):
         path = self.training_files()
-        settings_of(self.options)
+        settings_of(self.options, self.recipe.task_loss)
         train = self.examples(path)
         labels = self._labels(path, train)
         summary = [f"{len(train):,} rows to train on" + (f", {len(labels)} labels" if labels else "")]
@@ -152,7 +152,7 @@ class Reader(TextReader):
 
     def read(self, tokenizer):
         path = self.training_files()
-        self.settings, self.training = settings_of(self.options)
+        self.settings, self.training = settings_of(self.options, self.recipe.task_loss)
         train = self._ids(path, tokenizer)
         labels = self._labels(path, train)
         source = self._source(path, tokenizer, train, labels)

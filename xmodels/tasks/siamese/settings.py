@@ -36,6 +36,7 @@ LOSSES: Mapping[str, Loss] = {
 FEATURES = ("u", "v", "difference", "product")  # of the vectors of both texts: u, v, |u - v|, u * v
 ACTIVATIONS = ("tanh", "linear")
 SCALE = 20.0
+DEFAULT = next(iter(LOSSES))
 DISTANCES = ("cosine", "euclidean")
 
 
@@ -63,29 +64,51 @@ class Settings:
 
 
 @dataclasses.dataclass(frozen=True)
-class Training:
-    """Numbers of the loss, which nothing but training needs.
+class PairLoss:
+    """A loss of pairs of vectors with its numbers, the `task_loss` of a `FineTuning`. Nothing but training needs the numbers.
 
     Attributes:
+        name: of `LOSSES`.
         scale: multiplies cosines before a softmax.
         margin: of the losses that have one; None for the usual one.
         distance: of contrastive losses: `cosine`, which is 1 - cosine, or `euclidean`.
         symmetric: whether the second texts look for the first ones too.
     """
 
+    name: str = DEFAULT
     scale: float = SCALE
     margin: float | None = None
     symmetric: bool = False
     distance: str = DISTANCES[0]
 
 
-def settings_of(options) -> tuple[Settings, Training]:
+def loss_of(options, of_recipe: PairLoss | None = None) -> PairLoss:
+    """Returns the loss that the flags of `finetune` say.
+
+    Args:
+        of_recipe: the loss of the system's recipe, where the flags name none; its numbers hold where no flag gives others.
+    """
+    found = (
+        of_recipe
+        if of_recipe and options.siamese_loss in (None, of_recipe.name)
+        else PairLoss(options.siamese_loss or DEFAULT)
+    )
+    flags = {name: getattr(options, f"siamese_{name}") for name in ("scale", "margin", "distance")}
+    given = {name: value for name, value in flags.items() if value is not None}
+    return dataclasses.replace(found, **given, symmetric=found.symmetric or options.siamese_symmetric)
+
+
+def settings_of(options, of_recipe: PairLoss | None = None) -> tuple[Settings, PairLoss]:
     """Returns what the flags of `finetune` say.
+
+    Args:
+        of_recipe: as for `loss_of`.
 
     Raises:
         UsageError: a flag that the loss has no use for, or unknown features.
     """
-    name = options.siamese_loss or next(iter(LOSSES))
+    loss = loss_of(options, of_recipe)
+    name = loss.name
     softmax, classifies = name == "multiple_negatives", name == "classification"
     unused = {
         "siamese_scale": options.siamese_scale is not None and not softmax,
@@ -102,8 +125,4 @@ def settings_of(options) -> tuple[Settings, Training]:
         raise UsageError(
             f"--siamese_features={options.siamese_features}: expected some of {', '.join(FEATURES)}, each once, parted by commas."
         )
-    settings = Settings(name, options.normalize_vectors, options.projection_dim, features=features)
-    scale = SCALE if options.siamese_scale is None else options.siamese_scale
-    return settings, Training(
-        scale, options.siamese_margin, options.siamese_symmetric, options.siamese_distance or DISTANCES[0]
-    )
+    return Settings(name, options.normalize_vectors, options.projection_dim, features=features), loss

@@ -11,7 +11,7 @@ from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entrop
 from xmodels.tasks.base.sequences import parted, rows
 from xmodels.tasks.base.task import SummaryTask
 from xmodels.tasks.siamese import losses
-from xmodels.tasks.siamese.settings import LOSSES, MATCH, SCORE, Settings, Training
+from xmodels.tasks.siamese.settings import LOSSES, MATCH, SCORE, PairLoss, Settings
 
 
 class Siamese(SummaryTask):
@@ -24,7 +24,7 @@ class Siamese(SummaryTask):
         labels: the names of the classes, of the loss `classification`; else none.
         reading: how the network reads texts; by default as BERT does.
         settings: how vectors are made, and the loss.
-        training: numbers of the loss.
+        training: the loss with its numbers; by default the usual ones.
     """
 
     title = "Siamese network: an encoder of texts"
@@ -33,7 +33,7 @@ class Siamese(SummaryTask):
 
     def __init__(self, config, labels=(), reading=None, settings=None, training=None, **kwargs):
         super().__init__(**kwargs)
-        self._settings, self.training = settings or Settings(), training or Training()
+        self._settings, self.training = settings or Settings(), training or PairLoss()
         self.loss = LOSSES[self._settings.loss]
         self.reading, pooling = (reading or Reading()).summarized_by(config)
         if pooling is not None:

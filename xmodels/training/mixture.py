@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Annotated
 
-from data_pipelines.schema import Constraint, one_of, whole
+from data_pipelines.schema import LARGEST, Constraint
 
 PROPORTIONAL, EQUAL = "proportional", "equal"
 KINDS = (PROPORTIONAL, EQUAL)
@@ -23,8 +23,8 @@ class Mixture:
         rates: {task: its share relative to the others}, in place of `kind`.
     """
 
-    kind: one_of(*KINDS) = PROPORTIONAL
-    limit: whole(1) | None = None
+    kind: Annotated[str, Constraint(lambda name: name in KINDS, f"one of {', '.join(KINDS)}")] = PROPORTIONAL
+    limit: Annotated[int, Constraint(lambda value: 1 <= value <= LARGEST, "a whole number from 1")] | None = None
     temperature: Positive = 1.0
     rates: dict[str, Positive] | None = None
 
