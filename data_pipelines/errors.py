@@ -3,6 +3,9 @@
 The codes are documented in the README: 1 a process that ended badly, 2 usage, 3 data, 4 checkpoint, 5 device, 6 non-finite numbers.
 """
 
+import contextlib
+from collections.abc import Iterator
+
 
 class ReportedError(ValueError):
     """A problem in what the user gave us. A command prints its message without a traceback."""
@@ -38,3 +41,12 @@ class NonFiniteError(ReportedError):
     """Training met NaN or infinity too often to go on."""
 
     exit_code = 6
+
+
+@contextlib.contextmanager
+def named(temporary: str, source: str) -> Iterator[None]:
+    """Lets the errors of the body name what the user gave, instead of a temporary copy of it."""
+    try:
+        yield
+    except ReportedError as error:
+        raise type(error)(str(error).replace(temporary, source)) from None

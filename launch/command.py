@@ -136,7 +136,7 @@ class Command:
             if missing:
                 raise flags.Error(f"missing: {', '.join(f'--{name}' for name in missing)}")
         except flags.Error as error:
-            print(f"xmodels {self.name}: {self._hint(error)}", file=sys.stderr)
+            print(f"xmodels {self.name}: {self._hint(error, self._task_of(arguments))}", file=sys.stderr)
             print(f"Run `xmodels {self.name} --help` for all flags.", file=sys.stderr)
             raise SystemExit(EXIT_USAGE) from None
         return self.options(**values)
@@ -157,7 +157,8 @@ class Command:
             if name in single and count > 1:
                 print(f"Warning: --{name} is given {count} times; the last one counts.", file=sys.stderr)
 
-    def _hint(self, error: flags.Error) -> str:
+    def _hint(self, error: flags.Error, task: str | None = None) -> str:
+        """Returns what to say of an error of parsing, with the values that a flag has for the task."""
         if isinstance(error, flags.UnrecognizedFlagError):
             near = difflib.get_close_matches(error.flagname, [option.shown for option in self.declared], 3, 0.5)
             return f"unknown flag --{error.flagname}." + (f" Did you mean --{' or --'.join(near)}?" if near else "")
@@ -166,7 +167,7 @@ class Command:
             return f"--flagfile: {text.partition('] ')[2] or text}. Give a file with one flag a line."
         if isinstance(error, flags.IllegalFlagValueError) and "should be one of" in text:
             name, _, value = text.split()[1].partition("=")
-            known = self.values[name.strip("-")].parser.enum_values
+            known = self._known(name.strip("-"), task)
             near = difflib.get_close_matches(value.rstrip(":"), known, 1, 0.3)
             return (
                 f"--{name.strip('-')}={value.rstrip(':')}: unknown value."
@@ -174,6 +175,13 @@ class Command:
                 + f" Known: {', '.join(known)}."
             )
         return text
+
+    def _known(self, name: str, task: str | None) -> list[str]:
+        """Returns the values of a flag; of a flag of tasks those that it has for the task that is named, or the usual one."""
+        usual = next((each.default for each in self.declared if each.name == "task"), None)
+        own = self.options.own_flags(task or usual) if hasattr(self.options, "own_flags") and (task or usual) else {}
+        found = own[name].choices if name in own else ()
+        return list(found) or self.values[name].parser.enum_values
 
     def main(self, arguments: list[str] | None = None) -> int:
         """Parses, works, and returns the exit code."""

@@ -5,11 +5,14 @@ import itertools
 import re
 from collections.abc import Iterator
 
+from data_pipelines.corpora.headers import LABEL_NAMES, TEXT_NAMES
 from data_pipelines.corpora.labelled import kind_of
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 
 BLANKS = re.compile(r"[ \t]+")  # what parts columns, as in conlleval
+NO_WORDS = "is a table of texts with labels, no file of words with their tags"
+ADVICE = "Take --task=classify, or give a word and its tag a line, and a blank line behind each sentence."
 CONLL_U = (1, 3)  # the columns FORM and UPOS
 
 
@@ -41,6 +44,7 @@ def read_conll(path: str, word_column: int | None = None, tag_column: int | None
     words: list[str] = []
     tags: list[str] = []
     lines: list[int] = []
+    is_alone = True  # whether no sentence came before
     with open_text(path) as file:
         numbered, width, by_tabs = _layout(enumerate(file, 1))
         known: set[str] | None = None
@@ -49,6 +53,7 @@ def read_conll(path: str, word_column: int | None = None, tag_column: int | None
             if not line.strip() or line.startswith("-DOCSTART-"):
                 if words:
                     yield TaggedSentence(words, tags, lines)
+                    is_alone = False
                 words, tags, lines = [], [], []
                 continue
             fields = _fields(line, by_tabs)
@@ -68,8 +73,30 @@ def read_conll(path: str, word_column: int | None = None, tag_column: int | None
             words.append(fields[word])
             tags.append(fields[tag])
             lines.append(number)
+            if is_alone and len(words) == 1:
+                _check_no_header(path, fields)
+    if words and is_alone:
+        _check_no_table(path, words)
     if words:
         yield TaggedSentence(words, tags, lines)
+
+
+def _check_no_header(path: str, fields: list[str]) -> None:
+    """Raises a UsageError where the first line names the columns of a table of texts with labels."""
+    names = [field.strip().lower() for field in fields]
+    if not (set(names) & set(TEXT_NAMES) and set(names) & set(LABEL_NAMES)):
+        return
+    raise UsageError(f"{path}: {NO_WORDS}: its first line names columns, {', '.join(names)[:60]}. {ADVICE}")
+
+
+def _check_no_table(path: str, words: list[str]) -> None:
+    """Raises a UsageError where the only sentence of a file has words most of which hold blanks, as texts do."""
+    texts = [word for word in words if len(word.split()) > 1]
+    if len(texts) > 1 and 2 * len(texts) > len(words):
+        raise UsageError(
+            f"{path}: {NO_WORDS}: {len(texts):,} of its {len(words):,} words hold blanks, such as {texts[0][:40]!r}, and no blank "
+            f"line ends a sentence. {ADVICE}"
+        )
 
 
 def _layout(lines: Iterator[tuple[int, str]]) -> tuple[Iterator[tuple[int, str]], int, bool]:

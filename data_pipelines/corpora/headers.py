@@ -9,6 +9,11 @@ from data_pipelines.errors import UsageError
 TEXT_NAMES = ("text", "sentence", "text_a", "sentence1", "premise", "question", "content")
 PAIR_NAMES = ("text_pair", "text_b", "sentence2", "hypothesis")
 LABEL_NAMES = ("label", "labels", "class", "category", "gold_label")
+# What further columns of tables are often called: such a first row is a header, though its names are not looked for.
+OTHER_NAMES = frozenset(
+    "id idx index guid uid qid pid title body review comment tweet message document doc query passage answer context query_id "
+    "sentiment target score rating polarity stars topic intent emotion similarity relevance split source date author lang".split()
+)
 FLAGS = ("--text_column", "--text_pair_column", "--label_column")
 
 
@@ -79,14 +84,20 @@ def find_columns(header: list[str], columns: Columns, with_labels: bool | None, 
 
 
 def check_no_header(fields: list[str], wanted: list[int | None], place: str) -> None:
-    """Raises a UsageError where the first row of a file that is read by position names its text and its label."""
-    text, _, label = (None if i is None or i >= len(fields) else fields[i].strip() for i in wanted)
-    alone = fields.count(text) == fields.count(label) == 1  # else only positions can tell them apart
-    if text and label and alone and text.lower() in (*TEXT_NAMES, *PAIR_NAMES) and label.lower() in LABEL_NAMES:
-        named = [f"{flag}={fields[i].strip()}" for flag, i in zip(FLAGS, wanted, strict=True) if i is not None]
+    """Raises a UsageError where the first row of a file that is read by position names its columns: two cells or more, all of them
+    usual names of columns, and those of text and label among them."""
+    cells = [field.strip() for field in fields]
+    known = OTHER_NAMES.union(TEXT_NAMES, PAIR_NAMES, LABEL_NAMES)
+    lowered = [cell.lower() for cell in cells]
+    asked = [i for i in wanted if i is not None and i < len(cells)]
+    usual = known.issuperset(lowered[i] for i in asked)
+    alone = all(cells.count(cells[i]) == 1 for i in asked)  # else only positions can tell them apart
+    certain = len(asked) > 1 or known.issuperset(filter(None, lowered))
+    if asked and usual and alone and certain and len(cells) > 1:
+        named = [f"{flag}={fields[i].strip()}" for flag, i in zip(FLAGS, wanted, strict=True) if i in asked]
         raise UsageError(
-            f"{place}: {text!r} and {label!r} are names of columns, and positions are for files without a header line. Give "
-            f"{' '.join(named)}, or take the line out."
+            f"{place}: {' and '.join(repr(cells[i]) for i in asked)} look like names of columns, and positions are for files without "
+            f"a header line. Give {' '.join(named)}, or take the line out."
         )
 
 

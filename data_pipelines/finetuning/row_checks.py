@@ -9,6 +9,7 @@ from data_pipelines.errors import DataError, UsageError
 from data_pipelines.text.labels import sort_labels
 
 NO_LABEL = ("-", "--", "?", "nan", "null", "n/a", "na", "<na>", "none", "unlabeled", "unlabelled")
+MANY_ENOUGH = 6  # rows, from which on a label of the first one alone is odd
 FEW_ROWS = 20  # with fewer, many labels are no sign of a wrong column
 MUCH_UNKNOWN, MUCH_SHARED = 0.05, 0.1
 
@@ -36,9 +37,10 @@ def label_ids(path: str, rows: list[Row], labels: list[str]) -> np.ndarray:
 
 
 def check_labels(path: str, labels: Sequence[str], num_rows: int, label_column: str | None = None) -> None:
-    """Raises a UsageError where the labels of a training file, each of a row, or a word, show that another column is meant."""
+    """Raises an error where the labels of a training file, each of a row, or a word, tell nothing apart (a DataError), or show that
+    another column is meant (a UsageError)."""
     if len(labels) < 2:
-        raise UsageError(
+        raise DataError(
             f"{path}: holds one label only ({labels[0]!r}), so there is nothing to tell apart; is --label_column right? Add "
             "rows of other labels."
         )
@@ -60,6 +62,23 @@ def no_label_warning(labels: Sequence[str]) -> str | None:
     return (
         f"{', '.join(map(repr, found))} looks like 'no label', and is learnt and scored as a class of its own. If it is none, take "
         "these rows out."
+    )
+
+
+def header_warning(labels: Sequence[str], ids: np.ndarray) -> str | None:
+    """Returns what to say where the first row of a file without a header has a label that no other row has, while all other labels
+    occur again: then it may name the columns.
+
+    Args:
+        labels: their names.
+        ids: int (N,), the label of each row.
+    """
+    counts = np.bincount(ids, minlength=len(labels))
+    if len(ids) < MANY_ENOUGH or counts[ids[0]] > 1 or np.sum(counts == 1) > 1:
+        return None
+    return (
+        f"the label of the first row, {labels[ids[0]]!r}, occurs in no other row. If that row names the columns, give their names "
+        "with --text_column and --label_column, or take it out."
     )
 
 

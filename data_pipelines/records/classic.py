@@ -12,6 +12,8 @@ from data_pipelines.records.manifest import Manifest, RecordSettings
 from data_pipelines.records.shards import Shard
 from data_pipelines.records.source import RecordSource
 
+LOOKED_AT = 4096  # bytes at the beginning of a file that tell text from records
+
 
 def classic_source(paths: list[str], vocabulary_size: int) -> RecordSource:
     """Records written by Google's `create_pretraining_data.py`: no manifest, so the first record tells the lengths.
@@ -43,10 +45,22 @@ def classic_source(paths: list[str], vocabulary_size: int) -> RecordSource:
     return RecordSource("", Manifest(features, shards, settings, {}))
 
 
+def is_text(head: bytes) -> bool:
+    """Returns whether bytes are those of text: UTF-8 without control characters. A record begins with a length, whose upper bytes are
+    zero."""
+    text = head.decode("utf-8", "ignore")
+    return len(text.encode()) > 0.9 * len(head) and not any(ord(sign) < 32 and sign not in "\t\n\r\f" for sign in text)
+
+
 def _check_lengths(path: str) -> None:
     """Raises a DataError where a record ends behind its file: TensorFlow would take what it says for true, and may end the process."""
     place, size = 0, os.path.getsize(path)
     with open(path, "rb") as file:
+        if size and is_text(head := file.read(LOOKED_AT)):
+            raise DataError(
+                f"{path}: holds text ({head.decode('utf-8', 'ignore').strip()[:40]!r}), not records. `xmodels create_pretraining_data "
+                f"--input_file={path}` makes records of it, whose folder --data_dir names."
+            )
         while place < size:
             file.seek(place)
             place += 16 + int.from_bytes(file.read(8), "little")

@@ -139,7 +139,8 @@ class Manifest:
         """
         path = os.path.join(folder, MANIFEST)
         if not os.path.isdir(folder):
-            raise DataError(f"{folder}: no such folder of records. Make one with `xmodels create_pretraining_data`.")
+            found = "is a file, not a" if os.path.isfile(folder) else "no such"
+            raise DataError(f"{folder}: {found} folder of records. Make one with `xmodels create_pretraining_data`.")
         try:
             return cls.of(strict_json.read(path), path)
         except FileNotFoundError:

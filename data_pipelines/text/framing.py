@@ -6,6 +6,7 @@
 import numpy as np
 
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.text import cuts
 from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import Vocabulary
@@ -99,7 +100,10 @@ def pack_columns(
     if orders is None:
         seconds = columns[1] if len(columns) > 1 else None
         return pack_ids(columns[0], seconds, vocabulary, max_sequence_length, frame)
-    packed = [pack_ids(*(columns[text] for text in order), vocabulary, max_sequence_length, frame) for order in orders]
+    first, *others = ([columns[text] for text in order] for order in orders)
+    packed = [pack_ids(*first, vocabulary, max_sequence_length, frame)]
+    with cuts.counted():  # an input that is read in several orders is cut once
+        packed += [pack_ids(*each, vocabulary, max_sequence_length, frame) for each in others]
     return {name: np.stack([arrays[name] for arrays in packed], axis=1) for name in packed[0]}
 
 
@@ -114,6 +118,9 @@ def pack_ids(
     """
     seconds_or_none = [None] * len(firsts) if seconds is None else seconds
     packed = [pack(a, b, vocabulary, max_sequence_length, frame) for a, b in zip(firsts, seconds_or_none, strict=True)]
+    special = frame.num_special(1 if seconds is None else 2)
+    whole = (special + len(a) + len(b or ()) for a, b in zip(firsts, seconds_or_none, strict=True))
+    cuts.add(length - len(ids) for length, (ids, _) in zip(whole, packed, strict=True))
     if frame.once:
         _check_once(frame.once, vocabulary[frame.once], packed)
     longest = max(1, max(len(ids) for ids, _ in packed))  # a frame may be empty, as the texts may

@@ -437,7 +437,7 @@ FAULTS = [
     Fault("a checkpoint whose vocabulary was replaced", broken_checkpoint(lambda f: write(f / "vocab.txt", vocabulary_text(lambda t: t[:-9]))), "checkpoint", 4, "They do not belong together", "--vocab_file", "finetune"),
     Fault("a checkpoint with a file that was edited", edited_checkpoint, "checkpoint", 4, "vocab.txt: changed since it was written", "to keep the change: (cd ", "finetune"),
     Fault("a label that training lacks", tables(dev=LABEL_THAT_TRAIN_LACKS), "labels", 3, "label 'excellent' does not occur in training", "add rows with this label", "finetune"),
-    Fault("one class only", tables(ONE_CLASS), "labels", 2, "holds one label only", "Add rows of other labels", "finetune"),
+    Fault("one class only", tables(ONE_CLASS), "labels", 3, "holds one label only", "Add rows of other labels", "finetune"),
     Fault("a table without a header line", tables(NO_HEADER), "labels", 2, "no column", "--text_column=0 --label_column=1", "finetune"),
     Fault("commas in a .tsv", tables(COMMAS), "labels", 2, "parted by commas", ".csv", "finetune"),
     Fault("tabs in a .csv", tables(table(0), suffix="csv"), "labels", 2, "parted by tabs", ".tsv", "finetune"),

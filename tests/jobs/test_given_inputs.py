@@ -1,5 +1,7 @@
 """What a Python program may hand over to be answered."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -71,6 +73,8 @@ def test_prompts_are_texts():
 
 class Echo:
     """A predictor and a generator that give back what they were asked."""
+
+    defaults: ClassVar[dict] = {"temperature": 1.0, "top_k": 40}
 
     def adjust(self, **flags):
         pass

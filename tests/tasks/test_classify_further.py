@@ -124,6 +124,10 @@ def test_another_score_chooses_the_epoch_and_rare_labels_are_learnt(data, small_
     assert "best mcc" in capsys.readouterr().out
     scores = tmp_path / "scores.json"
     assert invoke("evaluate", model_dir=tmp_path / "run", test_file=data / "dev.tsv", output_file=scores) == 0
+    assert (
+        "The loss counts all rows alike; that of the fine-tuning counts them as --class_weights=balanced"
+        in capsys.readouterr().out
+    )
     kept = json.loads((tmp_path / "run/results.json").read_text())["results"]["evaluation mcc"]
     assert json.loads(scores.read_text())["mcc"] == pytest.approx(kept, abs=1e-6)
     assert finetune(data, small_bert, tmp_path / "run", **flags | {"class_weights": "place:2"}) != 0

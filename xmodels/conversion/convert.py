@@ -55,6 +55,7 @@ def load(source: str, allow_pickle: bool = False) -> Checkpoint:
         CheckpointError: says which file, and which tensors are missing, unexpected, of another shape or not finite.
     """
     kind, path = names.split(source)
+    names.check_there(source)
     if not kind:
         found = _read_ours(path)
     else:

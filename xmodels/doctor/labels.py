@@ -1,6 +1,7 @@
 """Labelled files: readable, with the same labels, and of text that the vocabulary knows."""
 
 from data_pipelines.finetuning.row_checks import unknown_warning
+from data_pipelines.text.cuts import MUCH
 from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels.doctor.case import FINETUNE, Case
 from xmodels.training.watching.progress import print_status
@@ -40,7 +41,13 @@ def known_text(case: Case) -> str | None:
     if warning := unknown_warning(case.flags.train_file, unknown, tokens, case.tokenizer.do_lower_case):
         print_status(warning)
     longest = case.flags.max_seq_length
-    long = sum(len(ids) + 2 > longest for ids in pieces) / len(pieces)
+    lost = [max(0, len(ids) + 2 - longest) for ids in pieces]
+    long = sum(map(bool, lost)) / len(pieces)
     windows = reader_of(case.flags).reads_windows
+    if long > MUCH and not windows:
+        print_status(
+            f"Warning: --max_seq_length={longest}: {long:.0%} of the texts of {case.flags.train_file} are longer and would be cut, by "
+            f"{sum(lost) / tokens:.0%} of all tokens. Raise it as far as the network has positions."
+        )
     then = f"longer than {longest} tokens, which are read in windows" if windows else f"cut at {longest}"
     return f"{unknown / max(1, tokens):.1%} of the tokens unknown, {long:.0%} of the texts {then}"

@@ -36,11 +36,13 @@ class Export:
         answers: what it does, such as "of raw strings".
         largest_difference: between its numbers and those of the run, on a few strings; None where they are texts, which
             are equal.
+        length: tokens of an input, special ones counted, that are read together; None where it has no such bound.
     """
 
     path: str
     answers: str
     largest_difference: float | None
+    length: int | None = None
 
 
 def export(run: str, export_dir: str, serving_ops: str = "text", overwrite: bool = False, **numbers) -> Export:
@@ -71,7 +73,7 @@ def export(run: str, export_dir: str, serving_ops: str = "text", overwrite: bool
         difference = server.compare(served)
         with open(os.path.join(path, README), "w", encoding="utf-8") as file:
             file.write(readme(server, served))
-    return Export(export_dir, server.answers, difference)
+    return Export(export_dir, server.answers, difference, getattr(server, "max_sequence_length", None))
 
 
 def check_serving_ops(serving_ops: str) -> None:

@@ -6,7 +6,7 @@ The jobs check all of it again, with more; the messages are theirs.
 import importlib.util
 import os
 
-from data_pipelines.errors import DataError, UsageError
+from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.lock import check_free
 from data_pipelines.paths import check_output
 from data_pipelines.records.manifest import Manifest
@@ -19,6 +19,7 @@ from xmodels.runs import preflight
 from xmodels.serving.folder import find_model
 from xmodels.tasks.base import find
 
+SEVERAL = set("*?[,:")  # in names of several files, or of no file
 SERVING = ("starlette", "uvicorn", "prometheus_client")  # the extra `serve`
 
 
@@ -41,8 +42,7 @@ def check_finetuning(options) -> None:
     if options.data_dir:
         Manifest.read(options.data_dir)
     for name in ("train_file", "eval_file", "test_file"):
-        if (path := getattr(options, name)) and not os.path.exists(path):
-            raise DataError(f"--{name}={path}: no such file. Check the path.")
+        _check_file(name, getattr(options, name))
     if check := find.own(options.task, "early"):
         check.check(options)
 
@@ -63,9 +63,12 @@ def check_usage(options) -> None:
     """Raises what is wrong with the folder of a finished run, or with files to read or write."""
     check_checkpoint(options.model_dir)
     check_output(getattr(options, "output_file", None), overwrite=getattr(options, "overwrite", True))
-    for path in (getattr(options, name, None) for name in ("input_file", "train_file")):
-        if path and not os.path.exists(path):  # which may be a pipe
-            raise DataError(f"{path}: no such file.")
+    for name in ("input_file", "train_file", "test_file", "target_file"):
+        if not SEVERAL.intersection(path := getattr(options, name, None) or ""):
+            _check_file(name, path)
+    for name in ("index", "rerank_model_dir"):
+        if (path := getattr(options, name, None)) and not os.path.isdir(path.partition(":")[2] or path):
+            raise CheckpointError(f"--{name}={path}: no such folder. Check the path.")
 
 
 def check_serving(options) -> None:
@@ -76,10 +79,30 @@ def check_serving(options) -> None:
 
 
 def check_checkpoint(name: str) -> None:
-    """Raises a CheckpointError where a folder of ours is not there; other formats are looked at by their readers."""
-    kind, path = names.split(name)
-    if not kind:
-        names.check_folder(path)
+    """Raises a CheckpointError where a checkpoint is not there; the readers look at what it holds."""
+    names.check_there(name)
+
+
+def check_conversion(options) -> None:
+    """Raises what is wrong with the name of the checkpoint that is read."""
+    if not options.source.startswith("sentence_transformers:"):
+        check_checkpoint(options.source)
+
+
+def check_averaging(options) -> None:
+    """Raises a CheckpointError where there is no such run."""
+    names.check_folder(options.model_dir)
+
+
+def check_indexing(options) -> None:
+    """Raises a DataError where a file is missing."""
+    for name in ("vectors_file", "input_file"):
+        _check_file(name, getattr(options, name))
+
+
+def _check_file(name: str, path: str | None) -> None:
+    if path and not os.path.exists(path):  # which may be a pipe
+        raise DataError(f"--{name}={path}: no such file. Check the path.")
 
 
 def _check_run_folder(options) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from data_pipelines.errors import UsageError
 from xmodels.conversion import names
-from xmodels.decoding.options import Decoding
+from xmodels.jobs.generate.run import decoding_of
 from xmodels.jobs.given_inputs import as_list, as_texts
 from xmodels.jobs.predict import fill_mask
 from xmodels.runs import fine_tuned
@@ -47,15 +47,14 @@ class OpenRun:
 
         Args:
             prompts: a string, which is one prompt; or strings in a list, an array of numpy or a column of pandas.
-            decoding: the fields of `xmodels.decoding.options.Decoding`, such as `top_k=40` or `num_beams=4`. By default the
-                likeliest token each time.
+            decoding: the fields of `xmodels.decoding.options.Decoding`, such as `top_k=10` or `num_beams=4`. Defaults are
+                those of `xmodels generate`: a text is continued by draws from the 40 likeliest tokens, a translation by the likeliest.
+                `temperature=0` takes the likeliest token each time.
         """
         if self.generator is None:
             raise UsageError(f"{self.source}: does not generate texts; `predict` answers.")
         limit = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
-        usual = {"temperature": 1.0 if decoding.keys() & {"top_k", "top_p"} else 0.0}
-        usual["length_penalty"] = self.generator.penalty(None)
-        chosen = Decoding(**(usual | decoding))
+        chosen = decoding_of({"length_penalty": self.generator.penalty(None)} | decoding, self.generator.defaults)
         return self.generator.generate(as_texts(prompts), chosen, seed=seed, batch_size=batch_size, **limit)
 
 

@@ -12,7 +12,7 @@ from xmodels.interfaces.loaded import Identity, Loaded
 from xmodels.interfaces.reading import plain_reading
 from xmodels.models import folder
 from xmodels.models.folder import BACKBONE_FOLDER
-from xmodels.runs.loaded import check_no_other, identify, load
+from xmodels.runs.loaded import RUN_STATES, check_no_other, identify, load
 from xmodels.tasks.base import find
 from xmodels.tasks.base.description import JOINT_FILE, TASK_FILE, Head, Run, TaskDescription
 from xmodels.tasks.base.find import load_part, task_class
@@ -122,6 +122,11 @@ def read_task(run: str) -> TaskDescription:
         raise CheckpointError(f"{run}: has learnt several tasks. Name the folder of one: {names}.")
     if not os.path.lexists(path):
         check_no_other(run)
+        if not any(os.path.lexists(os.path.join(run, name)) for name in (BACKBONE_FOLDER, folder.CONFIG, RUN_STATES)):
+            held = ", ".join(sorted(os.listdir(run))[:5]) or "nothing"
+            raise CheckpointError(
+                f"{run}: is no run and no model folder; it holds {held}. Name the --model_dir of a training."
+            )
         raise CheckpointError(
             f"{run}: has no {TASK_FILE}, so it is a pretraining run, which has learnt no task. "
             "Fine-tune it first with `xmodels finetune`."

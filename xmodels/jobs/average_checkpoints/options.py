@@ -15,6 +15,7 @@ class Options:
 
     SECTION: ClassVar = "Checkpoints and serving"
     JOB: ClassVar = "xmodels.jobs.average_checkpoints.run:average_checkpoints"
+    EARLY: ClassVar = "xmodels.jobs.early:check_averaging"
 
     model_dir: str = option(REQUIRED, "Run folder; the run may be unfinished.", section="Run and output")
     last: int = option(

@@ -21,6 +21,7 @@ class Options:
 
     SECTION: ClassVar = "Checkpoints and serving"
     JOB: ClassVar = "xmodels.jobs.convert_checkpoint.run:convert_checkpoint"
+    EARLY: ClassVar = "xmodels.jobs.early:check_conversion"
 
     source: str = option(REQUIRED, "Checkpoint to read: hf:FOLDER (safetensors), tf1:PREFIX or tf1:FOLDER, fairseq:FOLDER (RoBERTa's model.pt, with --allow_pickle), paddle:FOLDER (ERNIE), keras_hub:FOLDER (a preset), " + FURTHER + "sentence_transformers:FOLDER, or a run or model folder of xmodels.", section="Checkpoints", flag="from")  # fmt: skip
     target: str = option(

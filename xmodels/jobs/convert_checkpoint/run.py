@@ -47,5 +47,8 @@ def convert_checkpoint(options: Options) -> None:
             f"Note: a TF1 checkpoint has no place for the names of labels; in order they are {', '.join(loaded.labels[:20])}."
         )
     if options.verify:
+        print(
+            f"{target}, read again, and {source} were run on one batch of random tokens, with padding and two segments:"
+        )
         for name, difference in convert.verify(source, target, options.allow_pickle).items():
             print(f"  largest difference of {name}: {difference:.3g}")

@@ -15,6 +15,7 @@ from xmodels.jobs.evaluate.records import evaluate_records
 from xmodels.jobs.predict.run import load_predictor
 from xmodels.runs.fine_tuned import Source, task_of
 from xmodels.tasks.base import find
+from xmodels.tasks.base.origin import class_weights_of
 
 OPENED = ("predictor", "source")  # arguments that the model_dir becomes
 
@@ -53,6 +54,10 @@ def evaluate(options: Options) -> dict:
         if "predictor" in parameters:
             values["predictor"] = predictor or predictor_of(options.model_dir, task)
         scores = function(**values)
+    if "loss" in scores and (weights := class_weights_of(options.model_dir)):
+        print(
+            f"  The loss counts all rows alike; that of the fine-tuning counts them as --class_weights={weights} says, so they differ."
+        )
     if options.output_file:
         write_json(options.output_file, without_nan(scores))
     return scores

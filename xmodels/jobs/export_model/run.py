@@ -24,6 +24,8 @@ def export_model(options: Options) -> str:
     print(
         f"{options.export_dir}: SavedModel {done.answers} ({options.serving_ops} ops); README.md there says how to serve it."
     )
+    if done.length and not load_part(task, "read").Reader.reads_windows:
+        print(f"  inputs longer than {done.length} tokens are cut, as the run cuts them.")
     if done.largest_difference is not None:
         print(f"  largest difference from the run's own answers: {done.largest_difference:.2g}")
     return options.export_dir

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -42,6 +43,8 @@ from xmodels.training.step.learner import Learner
 from xmodels.training.step.loss_weights import LossWeights
 from xmodels.training.step.streams import Stream, seed_of, single
 from xmodels.training.watching.watching import profile_steps
+
+FEW_STEPS = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,6 +186,18 @@ def with_others(data: Data, finetuning: FineTuning, reader: Reader, tokenizer: T
 def num_steps_of(options, per_epoch: float) -> int:
     """Updates in all."""
     return max(1, int(options.num_train_epochs * per_epoch))
+
+
+def few_steps_warning(num_steps: int, options) -> str | None:
+    """Returns what to say where a run ends before anything can be learnt; None where it has steps enough."""
+    if num_steps >= FEW_STEPS:
+        return None
+    times = math.ceil(FEW_STEPS / num_steps)
+    size = "--tokens_per_batch" if options.tokens_per_batch else "--train_batch_size"
+    return (
+        f"Warning: {num_steps} step(s) in all are hardly enough to learn anything, and the first of them warm up. Give smaller "
+        f"batches ({size}), or more epochs, such as --num_train_epochs={times * options.num_train_epochs:g}."
+    )
 
 
 def check_options(options, num_replicas: int, loaded) -> None:

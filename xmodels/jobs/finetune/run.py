@@ -11,7 +11,7 @@ from data_pipelines.options.declaration import structural
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.jobs import devices, dry_run, numbers
 from xmodels.jobs.finetune.options import Options
-from xmodels.jobs.finetune.plan import Plan, num_steps_of, phase_names, plan
+from xmodels.jobs.finetune.plan import Plan, few_steps_warning, num_steps_of, phase_names, plan
 from xmodels.jobs.finetune.rates import optimization_of, print_rates
 from xmodels.jobs.finetune.results import hand_over
 from xmodels.jobs.finetune.start import finetuning_of, reader_of
@@ -106,6 +106,8 @@ def announce(job: Plan) -> None:
         f"{size} ({options.num_train_epochs:g} epochs), from {job.origin}."
     )
     print_rates(job.optimization, job.learner)
+    if warning := few_steps_warning(job.num_steps, options):
+        print_status(warning)
 
 
 def training_of(job: Plan, workers: Workers, leads: bool) -> Training:

@@ -17,6 +17,7 @@ class Options:
 
     SECTION: ClassVar = "Vectors of texts"
     JOB: ClassVar = "xmodels.jobs.index.run:make_index"
+    EARLY: ClassVar = "xmodels.jobs.early:check_indexing"
 
     vectors_file: str = option(REQUIRED, "File that encode wrote: NAME.npy or NAME.parquet.", section="Vectors")
     input_file: str | None = option(None, "The encoded texts, which are stored in the index. Not needed with Parquet, which contains them.")  # fmt: skip

@@ -8,11 +8,12 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 
-from data_pipelines.errors import UsageError
+from data_pipelines.errors import UsageError, named
 from data_pipelines.escaping import for_spreadsheet, for_terminal, for_terminal_line
 from data_pipelines.files import whole_file
 from data_pipelines.options.declaration import values_of
 from data_pipelines.paths import check_output
+from data_pipelines.text import cuts
 from xmodels.conversion import convert, names
 from xmodels.jobs.predict import fill_mask
 from xmodels.jobs.predict.options import Options
@@ -20,6 +21,7 @@ from xmodels.runs import fine_tuned
 from xmodels.runs import folder as run_folder
 from xmodels.tasks.base.answer import Predictor, Question
 from xmodels.tasks.base.score import predict as predict_all
+from xmodels.tasks.base.score import print_cuts
 
 JSON_LINES = ".jsonl"
 CHUNK = 512  # inputs of a stream that are answered together
@@ -28,7 +30,7 @@ CHUNK = 512  # inputs of a stream that are answered together
 def load_predictor(model_dir: str) -> Predictor:
     """Returns the network of a run, or of somebody else's classifier; says so where a fine-tuning was interrupted."""
     if names.is_foreign(model_dir):
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, named(os.path.join(folder, "model"), model_dir):
             convert.save(convert.load(model_dir), os.path.join(folder, "model"))
             return fine_tuned.load_predictor(os.path.join(folder, "model"))
     predictor = fine_tuned.load_predictor(model_dir)
@@ -58,10 +60,11 @@ def predict(options: Options) -> list[dict | None]:
     )
     if not isinstance(inputs, list):
         if output_file:
-            write(output_file, predictor, streamed(predictor, inputs, options.batch_size))
+            write(output_file, predictor, streamed(predictor, inputs, options.batch_size, input_file))
             return []
         inputs = list(inputs)
-    found = iter(predict_all(predictor, [asked for asked in inputs if asked is not None], options.batch_size))
+    there = [asked for asked in inputs if asked is not None]
+    found = iter(predict_all(predictor, there, options.batch_size, input_file or "--text"))
     predictions = [None if asked is None else next(found) for asked in inputs]
     if text is not None:
         print("\n".join(map(for_terminal_line, predictor.shown(inputs[0], predictions[0]))))
@@ -74,12 +77,16 @@ def predict(options: Options) -> list[dict | None]:
     return [None if asked is None else predictor.record(asked, prediction) for asked, prediction in pairs]
 
 
-def streamed(predictor: Predictor, inputs: Iterator, batch_size: int) -> Iterator[tuple]:
-    """Yields each input and its prediction, None for a blank line; some are in memory at once."""
-    inputs = iter(inputs)
+def streamed(predictor: Predictor, inputs: Iterator, batch_size: int, source: str) -> Iterator[tuple]:
+    """Yields each input and its prediction, None for a blank line; some are in memory at once. Says at the end how many were
+    cut."""
+    inputs, cut = iter(inputs), cuts.Cuts()
     while chunk := list(itertools.islice(inputs, CHUNK)):
-        found = iter(predictor.predict([asked for asked in chunk if asked is not None], batch_size))
+        with cuts.counted() as more:
+            found = iter(predictor.predict([asked for asked in chunk if asked is not None], batch_size))
+        cut += more
         yield from ((asked, None if asked is None else next(found)) for asked in chunk)
+    print_cuts(source, cut, predictor)
 
 
 def write(path: str, predictor: Predictor, pairs: Iterable[tuple]) -> None:

@@ -23,7 +23,7 @@ from xmodels.tasks.answer_span.windows import (
     places,
     windows_of,
 )
-from xmodels.tasks.base.read import Data, Survey, print_left_out, usable
+from xmodels.tasks.base.read import Data, Survey, print_left_out, tells_cuts, usable
 from xmodels.tasks.base.records import check_recorded, recorded_batches
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.training.watching.progress import print_status
@@ -150,6 +150,7 @@ class Reader(TextReader):
     def task(self, config, data):
         return self.task_class(config, data.labels, reading=self.reading, settings=dataclasses.asdict(self.chosen))
 
+    @tells_cuts("max_query_length")
     def _source(self, path: str, questions: list[Question], tokenizer) -> SpanSource:
         length, frame = self.options.max_seq_length, self.reading.frame
         windows = windows_of(questions, tokenizer, self.settings, length, frame)

@@ -26,7 +26,7 @@ def evaluate(predictor, test_file: str, answer_metric: str | None, batch_size: i
     check_plots(plots)
     questions = read_questions(test_file)
     warn_problems(test_file, questions)
-    found = predict(predictor, questions, batch_size or 32)
+    found = predict(predictor, questions, batch_size or 32, test_file)
     threshold = predictor.settings.null_score_diff_threshold
     result = scores(found, questions, threshold, answer_metric)
     if result["metric"] == SQUAD2:

@@ -12,6 +12,7 @@ from data_pipelines.finetuning.task import WINDOW_NUMBERS
 from data_pipelines.finetuning.tasks.answer_span import check_windows
 from data_pipelines.pretraining.stages.windows import most_context, windows
 from data_pipelines.schema import Finite, Positive
+from data_pipelines.text import cuts
 from data_pipelines.text.frames import Frame
 from data_pipelines.text.framing import max_text_tokens, pack_ids
 from data_pipelines.text.tokenizer import Tokenizer
@@ -80,6 +81,7 @@ def windows_of(
     found = []
     for question, context in zip(asked, contexts, strict=True):
         ids = list(question.ids[: settings.max_query_length])
+        cuts.add([len(question.ids) - len(ids)])
         spans = np.array(context.spans, np.int64).reshape(-1, 2)
         places = windows(len(spans), max_text_tokens(2, max_sequence_length, frame) - len(ids), settings.doc_stride)
         most = most_context(places, len(spans))
@@ -103,7 +105,8 @@ def pack_windows(
 def pack_parts(questions, contexts, tokenizer, max_sequence_length, frame, context_first) -> dict[str, np.ndarray]:
     """Returns the same of lists of ids."""
     texts = (contexts, questions) if context_first else (questions, contexts)
-    return pack_ids(*texts, tokenizer.vocabulary, max_sequence_length, frame)
+    with cuts.counted():  # windows fit; a question may have lost its end before
+        return pack_ids(*texts, tokenizer.vocabulary, max_sequence_length, frame)
 
 
 def places(

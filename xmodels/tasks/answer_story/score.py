@@ -22,7 +22,9 @@ def evaluate(predictor, test_file: str, tasks: str | None, batch_size: int | Non
     """
     check_plots(plots)
     questions = [asked for each in read_tasks(test_file, task_numbers(tasks), "test").values() for asked in each]
-    predictions = predict(predictor, [(asked.sentences, asked.question) for asked in questions], batch_size or 32)
+    predictions = predict(
+        predictor, [(asked.sentences, asked.question) for asked in questions], batch_size or 32, test_file
+    )
     found = scores(predictions, questions)
     report(test_file, found)
     for path in write_plots(plots, predictor, questions, predictions) if plots else ():

@@ -42,6 +42,11 @@ def options_of(source: str, system: ModuleType) -> Any:
         ) from None
 
 
+def class_weights_of(source: str) -> str | None:
+    """Returns --class_weights of a fine-tuning, given as in `optimizer_of`; None if its loss counts all rows alike, or is unknown."""
+    return _config_of(source).get("flags", {}).get("class_weights")
+
+
 def _pretraining_of(source: str) -> dict:
     """Returns the config.json of the pretraining that a chain of fine-tunings began with; empty if it is not there any more."""
     found, seen = _config_of(source), set()

@@ -12,6 +12,7 @@ from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.tables import BadRow
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.options.declaration import Option
+from data_pipelines.text import cuts
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.interfaces.reading import BERT_NUMBERS
 from xmodels.models.checkpoint import Checkpoint
@@ -279,6 +280,28 @@ class Reader:
     def truth(self, source: ArraySource, labels: list[str]) -> list:
         """Returns the true answers of a set, in the form that `scores` takes. Needed unless `SELECTION_METRIC` is a metric."""
         raise NotImplementedError
+
+
+def tells_cuts(*flags: str) -> Callable:
+    """Decorates a method of a `Reader` whose first argument is a file: prints how many of its inputs are cut.
+
+    Args:
+        flags: that say how long they may be; one that is not given is not named.
+    """
+
+    def decorate(method: Callable) -> Callable:
+        @functools.wraps(method)
+        def wrapped(self, path, *rest, **more):
+            with cuts.counted() as found:
+                result = method(self, path, *rest, **more)
+            limits = [f"--{name}={value}" for name in flags if (value := getattr(self.options, name))]
+            if message := found.message(path, " or ".join(limits) or f"--{flags[0]} allows"):
+                print_status(message)
+            return result
+
+        return wrapped
+
+    return decorate
 
 
 def print_left_out(path: str, bad_rows: Sequence[BadRow] | None) -> None:

@@ -6,10 +6,12 @@ argument.
 
 import dataclasses
 import os
+import sys
 
 from tqdm.auto import tqdm
 
 from data_pipelines.errors import UsageError
+from data_pipelines.text import cuts
 from xmodels.tasks.base.find import load_part
 
 SELECTION_METRIC = "accuracy"  # the score that chooses the best epoch of a fine-tuning; higher is better
@@ -45,7 +47,7 @@ def evaluate(predictor, test_file: str, batch_size: int | None, plots: str | Non
     """Prints and returns the scores of a file. Arguments as in `launch/evaluate.py`; figures are written to the folder `plots`."""
     check_plots(plots)
     inputs, truth = predictor.labelled(test_file)
-    predictions = predict(predictor, inputs, batch_size or 32)
+    predictions = predict(predictor, inputs, batch_size or 32, test_file)
     score = load_part(predictor.task.label, "score")
     found = score.scores(predictions, truth)
     score.report(test_file, found, inputs, predictions, truth)
@@ -102,11 +104,27 @@ def report(test_file: str, found: dict, inputs: list, predictions: list, truth: 
     print(f"{test_file}: {len(truth):,} examples, " + ", ".join(f"{name} {value:.4f}" for name, value in found.items()))
 
 
-def predict(predictor, inputs: list, batch_size: int) -> list:
-    """Returns the predictions of many inputs, with a progress bar from 200 inputs on."""
+def predict(predictor, inputs: list, batch_size: int, source: str | None = None) -> list:
+    """Returns the predictions of many inputs, with a progress bar from 200 inputs on; says how many were cut.
+
+    Args:
+        source: the file of the inputs, or the flag that gave them; None says nothing of cuts.
+    """
     unit = predictor.unit
-    with tqdm(total=len(inputs), desc=f"{unit}s", unit=unit, disable=len(inputs) < 200) as progress:
-        return predictor.predict(inputs, batch_size, progress.update)
+    with (
+        cuts.counted() as found,
+        tqdm(total=len(inputs), desc=f"{unit}s", unit=unit, disable=len(inputs) < 200) as progress,
+    ):
+        predictions = predictor.predict(inputs, batch_size, progress.update)
+    if source:
+        print_cuts(source, found, predictor)
+    return predictions
+
+
+def print_cuts(source: str, found: cuts.Cuts, predictor) -> None:
+    """Prints to the standard error how many inputs of a file were cut."""
+    if message := found.message(source, f"the {predictor.max_sequence_length} tokens that this run reads"):
+        print(message, file=sys.stderr)
 
 
 def check_plots(folder: str | None) -> None:

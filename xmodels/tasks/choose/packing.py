@@ -9,6 +9,7 @@ from data_pipelines.corpora.choices import ChoiceQuestion, read_choices
 from data_pipelines.errors import DataError
 from data_pipelines.finetuning.tasks.choose import Parts, fitted, parts_of
 from data_pipelines.records.manifest import Manifest
+from data_pipelines.text import cuts
 from data_pipelines.text.framing import max_text_tokens, pack_ids
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.tasks.base.records import check_recorded, recorded_batches
@@ -105,7 +106,9 @@ def pack_parts(
     """
     capacity = max_text_tokens(2, max_sequence_length, reading.frame)
     pairs = [joined(*parts, capacity, reading.asks_first) for parts in triples]
-    flat = pack_ids(*map(list, zip(*pairs, strict=True)), tokenizer.vocabulary, max_sequence_length, reading.frame)
+    cuts.add(sum(map(len, parts)) - sum(map(len, pair)) for parts, pair in zip(triples, pairs, strict=True))
+    with cuts.counted():  # they fit by now
+        flat = pack_ids(*map(list, zip(*pairs, strict=True)), tokenizer.vocabulary, max_sequence_length, reading.frame)
     return {**{name: spread(values, weights > 0) for name, values in flat.items()}, "choice_weights": weights}
 
 

@@ -4,7 +4,7 @@ import os
 
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.finetuning.row_checks import shared_warning
-from xmodels.tasks.base.read import Data, Survey
+from xmodels.tasks.base.read import Data, Survey, tells_cuts
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.tasks.choose.packing import TASK, choice_source, read_questions, recorded_source
 from xmodels.training.watching.progress import print_status
@@ -39,6 +39,7 @@ class Reader(TextReader):
     def recorded_set(self, folder, tokenizer, labels):
         return self.source_of(folder, tokenizer)
 
+    @tells_cuts("max_seq_length")
     def source_of(self, path: str, tokenizer) -> ArraySource:
         """Returns the questions of a file, or of a folder of records."""
         read = recorded_source if os.path.isdir(path) else choice_source

@@ -9,12 +9,13 @@ from data_pipelines.finetuning.class_weights import class_weights
 from data_pipelines.finetuning.row_checks import (
     check_labels,
     check_texts,
+    header_warning,
     label_ids,
     label_names,
     no_label_warning,
     shared_warning,
 )  # fmt: skip
-from xmodels.tasks.base.read import Data, Survey, print_left_out
+from xmodels.tasks.base.read import Data, Survey, print_left_out, tells_cuts
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.tasks.classify.tables import TASK, labelled_source, recorded_source
 from xmodels.tasks.classify.thresholds import THRESHOLD
@@ -69,12 +70,16 @@ class Reader(TextReader):
         print_left_out(path, bad_rows)
         return rows
 
+    @tells_cuts("max_seq_length")
     def source_of(self, path: str, tokenizer, *labels: list[str]):
-        """Returns what `labelled_source` makes of a table; says which rows are left out."""
+        """Returns what `labelled_source` makes of a table; says which rows are left out, and whether the first looks like a header."""
         bad_rows, read_as = self.bad_rows(), {"frame": self.reading.frame, "orders": self.task_class.orders}
         length = self.options.max_seq_length
         found = labelled_source(path, self.columns, tokenizer, length, *labels, **read_as, bad_rows=bad_rows)
         print_left_out(path, bad_rows)
+        source, names, _ = found
+        if self.columns.by_position and (said := header_warning(names, source.arrays["labels"])):
+            print_status(f"Warning: {path}: {said}")
         return found
 
     def recorded_set(self, folder, tokenizer, labels):

@@ -33,7 +33,7 @@ def evaluate(
     rows = read_table(test_file, columns)
     label_ids(test_file, rows, list(predictor.labels))  # says which label is unknown
     truth = [row.label for row in rows]
-    predictions = predict(predictor, [row.texts for row in rows], batch_size or 32)
+    predictions = predict(predictor, [row.texts for row in rows], batch_size or 32, test_file)
     settings = predictor.task.settings
     found = scores(predictions, truth, **{name: settings[name] for name in (*CHOSEN, *SETTINGS) if name in settings})
     report(test_file, found, truth)

@@ -19,7 +19,7 @@ def evaluate(
         known = ", ".join(predictor.labels[:20])
         raise DataError(f"{unknown.place}: label {unknown.label!r} does not occur in training. Known: {known}.")
     truth = [each.label for each in sets]
-    predictions = predict(predictor, [each.points for each in sets], batch_size or 32)
+    predictions = predict(predictor, [each.points for each in sets], batch_size or 32, test_file)
     found = scores(predictions, truth)
     report(test_file, found, truth)
     for path in draw(plots, predictions, truth, {}) if plots else ():

@@ -16,7 +16,7 @@ from xmodels.models import folder
 from xmodels.models.backbone import Backbone
 from xmodels.tasks.base import read as base
 from xmodels.tasks.base.answer import plain_lines
-from xmodels.tasks.base.read import print_left_out
+from xmodels.tasks.base.read import print_left_out, tells_cuts
 from xmodels.tasks.classify import read
 from xmodels.tasks.fast_classify.distillation import Distil
 from xmodels.training.finetuning import Phase
@@ -137,11 +137,15 @@ class Reader(read.Reader):
         if path:
             texts = self.unlabelled()
             check_texts(path, len(texts[0]), self.training_files(), data.num_texts)
-            arrays = pack_texts(texts, tokenizer, self.options.max_seq_length, self.reading.frame)
+            arrays = self._packed(path, texts, tokenizer)
         arrays = {name: array for name, array in arrays.items() if name != "labels"}
         summary = f"the students learn {data.summary} from the teacher"
         source = ArraySource(arrays, path or data.source.name)
         return dataclasses.replace(data, source=source, summary=summary, identity=self.identity())
+
+    @tells_cuts("max_seq_length")
+    def _packed(self, path: str, texts: list[tuple[str, ...]], tokenizer) -> dict:
+        return pack_texts(texts, tokenizer, self.options.max_seq_length, self.reading.frame)
 
     def identity(self) -> dict:
         """Returns which teacher it is."""

@@ -15,7 +15,7 @@ from data_pipelines.finetuning.row_checks import check_texts, shared_warning
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import pack_columns, pack_texts
 from data_pipelines.text.labels import SEPARATOR, repeated_label, sort_labels, split_labels
-from xmodels.tasks.base.read import Data, Survey, print_left_out
+from xmodels.tasks.base.read import Data, Survey, print_left_out, tells_cuts
 from xmodels.tasks.base.records import check_recorded, recorded_columns
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.training.watching.progress import print_status
@@ -135,6 +135,7 @@ class Reader(TextReader):
             sets[name] = found
         return Data(source, sets, labels, num_texts, summary(source.arrays["labels"]))
 
+    @tells_cuts("max_seq_length")
     def examples(self, path: str, tokenizer, labels: list[str] | None = None) -> tuple[ArraySource, list[str], int]:
         """Returns a table, or a folder of records, as a source of batches, its labels, and the number of texts in a row.
 

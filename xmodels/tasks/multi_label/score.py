@@ -28,7 +28,7 @@ def evaluate(
     )  # fmt: skip
     rows = read_rows(test_file, columns, predictor.separator)
     truth = label_rows(test_file, rows, predictor.labels)
-    predictions = predict(predictor, [row.texts for row in rows], batch_size or 32)
+    predictions = predict(predictor, [row.texts for row in rows], batch_size or 32, test_file)
     probabilities = np.array([list(each.probabilities.values()) for each in predictions], np.float32)
     found = scores(probabilities, truth, predictor.thresholds) | {"labels": list(predictor.labels)}
     print(

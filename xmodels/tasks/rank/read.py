@@ -18,7 +18,7 @@ from data_pipelines.ops.compose import Op
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import pack_ids
 from xmodels.tasks.base.answer import each_row
-from xmodels.tasks.base.read import Data, Survey, print_left_out, usable
+from xmodels.tasks.base.read import Data, Survey, print_left_out, tells_cuts, usable
 from xmodels.tasks.base.records import check_recorded, recorded_batches
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.tasks.choose.packing import spread
@@ -185,6 +185,7 @@ class Reader(TextReader):
     def recorded_set(self, folder, tokenizer, labels):
         return self._source(folder, tokenizer, None)
 
+    @tells_cuts("max_seq_length")
     def _source(self, path: str, tokenizer, sample_by: str | None) -> RankSource:
         redraws = sample_by and self.options.redraw_lists
         if os.path.isdir(path) and redraws:

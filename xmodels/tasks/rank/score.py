@@ -25,7 +25,7 @@ def evaluate(
     check_plots(plots)
     columns = predictor.columns_of(Question(text_column=text_column, text_pair_column=text_pair_column), label_column)
     lists = read_lists(test_file, columns, relevant_label=relevant_label or predictor.columns.get("relevant_label"))
-    predictions = [each.scores for each in predict(predictor, lists, batch_size or 32)]
+    predictions = [each.scores for each in predict(predictor, lists, batch_size or 32, test_file)]
     truth = [relevances(each) for each in lists]
     found = scores(predictions, truth)
     report(test_file, found, lists, predictions, truth)

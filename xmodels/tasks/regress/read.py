@@ -12,7 +12,7 @@ from data_pipelines.errors import DataError
 from data_pipelines.finetuning.row_checks import check_texts, shared_warning
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import pack_columns, pack_texts
-from xmodels.tasks.base.read import Data, Survey, print_left_out
+from xmodels.tasks.base.read import Data, Survey, print_left_out, tells_cuts
 from xmodels.tasks.base.records import check_recorded, recorded_columns
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.training.watching.progress import print_status
@@ -100,6 +100,7 @@ class Reader(TextReader):
     def recorded_set(self, folder, tokenizer, labels):
         return self._source(folder, tokenizer)[0]
 
+    @tells_cuts("max_seq_length")
     def _source(self, path: str, tokenizer) -> tuple[ArraySource, int]:
         length, frame = self.options.max_seq_length, self.reading.frame
         if os.path.isdir(path):

@@ -22,7 +22,7 @@ def evaluate(
     check_plots(plots)
     columns = predictor.columns_of(Question(text_column=text_column, text_pair_column=text_pair_column), label_column)
     texts, truth = read_numbers(test_file, columns)
-    predictions = predict(predictor, texts, batch_size or 32)
+    predictions = predict(predictor, texts, batch_size or 32, test_file)
     found = scores(predictions, truth)
     report(test_file, found, texts, predictions, truth)
     for path in draw(plots, predictions, truth, {}) if plots else ():

@@ -18,7 +18,7 @@ def evaluate(
     if None in truth:
         each = sets[truth.index(None)]
         raise DataError(f"{each.place}: no number: {each.label!r:.40}. Is --label_column the right field?")
-    predictions = predict(predictor, [each.points for each in sets], batch_size or 32)
+    predictions = predict(predictor, [each.points for each in sets], batch_size or 32, test_file)
     found = scores(predictions, truth)
     report(test_file, found, truth)
     for path in draw(plots, predictions, truth, {}) if plots else ():

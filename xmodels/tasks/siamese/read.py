@@ -14,7 +14,7 @@ from data_pipelines.finetuning.row_checks import check_labels, no_label_warning,
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import pack_ids
 from data_pipelines.text.labels import sort_labels
-from xmodels.tasks.base.read import Data, Survey, print_left_out, usable
+from xmodels.tasks.base.read import Data, Survey, print_left_out, tells_cuts, usable
 from xmodels.tasks.base.records import check_recorded, recorded_batches
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.tasks.regress.read import as_number
@@ -208,6 +208,7 @@ class Reader(TextReader):
     def recorded_set(self, folder, tokenizer, labels):
         return self._source(folder, tokenizer, self._ids(folder, tokenizer), labels)
 
+    @tells_cuts("max_seq_length")
     def _source(self, path: str, tokenizer, examples: Sequence[Example], labels: list[str]) -> ArraySource:
         texts = [each.texts for each in examples]
         arrays = pack_sides(texts, tokenizer.vocabulary, self.options.max_seq_length, self.reading.frame)

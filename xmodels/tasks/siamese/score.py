@@ -53,10 +53,12 @@ def evaluate(
     threshold = predictor.settings.threshold
     if truth.rows == POSITIVE:
         texts = list(dict.fromkeys(text for row in truth.values for text in row))
-        vectors = dict(zip(texts, predict(predictor, [(text,) for text in texts], batch_size or 32), strict=True))
+        vectors = dict(
+            zip(texts, predict(predictor, [(text,) for text in texts], batch_size or 32, test_file), strict=True)
+        )
         predictions = np.array([[vectors[text] for text in row] for row in truth.values])
     else:
-        predictions = predict(predictor, [each.texts for each in examples], batch_size or 32)
+        predictions = predict(predictor, [each.texts for each in examples], batch_size or 32, test_file)
         if truth.rows != LABEL:
             predictions = [each.similarity for each in predictions]
     found = scores(predictions, truth, threshold)

@@ -28,7 +28,9 @@ def evaluate(
     columns = {name: value or predictor.columns.get(name) for name, value in columns.items()}
     sentences = read_sentences(test_file, **columns)
     known_tags(test_file, sentences, labels_in_bio(predictor.labels))
-    predictions = predict(predictor, [Words.joined(sentence.words) for sentence in sentences], batch_size or 32)
+    predictions = predict(
+        predictor, [Words.joined(sentence.words) for sentence in sentences], batch_size or 32, test_file
+    )
     answers = [each.tags for each in predictions], [sentence.tags for sentence in sentences]
     found = scores(*answers)
     report(test_file, found, len(sentences))

@@ -16,6 +16,7 @@ from data_pipelines.corpora.text_files import open_text
 from data_pipelines.corpora.translations import read_translations
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import whole_file
+from data_pipelines.text import cuts
 from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels import systems
 from xmodels.interfaces.reading import numbers_for
@@ -200,14 +201,20 @@ class Reader(base.Reader):
     def task(self, config, data):
         return self.layout.task(config)
 
+    def _framed(self, ids, vocabulary, limit: int, of_target: bool) -> list[int]:
+        found = self.writing.framed(ids, vocabulary, limit, of_target)
+        cuts.add([len(self.writing.framed(ids, vocabulary, LONGEST_ROW, of_target)) - len(found)])
+        return found
+
+    @base.tells_cuts("max_seq_length", "max_target_length")
     def _source(self, path: str, tokenizer) -> ArraySource:
         """Returns the examples of a table, framed and padded."""
         pairs, vocabulary, longest = self.pairs(path), tokenizer.vocabulary, self.options.max_seq_length
         sides = [self.options.prefix + source for source, _ in pairs], [target for _, target in pairs]
         limits = longest, self.options.max_target_length or longest
         encoders = tokenizer.encode_batch, tokenizer.encode_targets
-        framed = (
-            [self.writing.framed(p.ids, vocabulary, limit, of_target) for p in encode(texts)]
+        framed = [
+            [self._framed(p.ids, vocabulary, limit, of_target) for p in encode(texts)]
             for encode, texts, limit, of_target in zip(encoders, sides, limits, (False, True), strict=True)
-        )
+        ]
         return ArraySource(self.layout.arrays(*framed), path)
