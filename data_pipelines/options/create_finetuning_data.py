@@ -39,24 +39,14 @@ class RecordOptions:
     do_lower_case: bool | None = option(None, "Lower-case the text and strip accents. Default: as the vocabulary's settings say, else what is usual for its kind.")  # fmt: skip
     max_seq_length: int = option(128, "Maximum length of an example in tokens, including special tokens.", minimum=1)
     on_long_text: str | None = option(None, "What to do with longer texts. cut: truncate them. drop: leave them out. windows (tag only): several records, doc_stride or half a window apart, in which each word counts once. Default: cut; for translate drop, for tag windows.", choices=("cut", "drop", "windows"))  # fmt: skip
-    max_query_length: int | None = option(
-        None,
-        "Maximum length of a question in tokens; longer ones are truncated. Default: 64, at most half of max_seq_length.",
-        section="Questions, choices, lists",
-        minimum=1,
-    )
+    max_query_length: int | None = option(None, "Maximum length of a question in tokens; longer ones are truncated. Default: 64, at most half of max_seq_length.", section="Questions, choices, lists", minimum=1)  # fmt: skip
     doc_stride: int | None = option(None, "Tokens between the starts of two consecutive windows over a long text. Default: 128, or half a window where windows are shorter.", minimum=1)  # fmt: skip
-    num_choices: int = option(
-        0,
-        "Choices per record; questions with fewer are padded with empty ones. 0: the most that a question in the data has.",
-    )
+    num_choices: int = option(0, "Choices per record; questions with fewer are padded with empty ones. 0: the most that a question in the data has.")  # fmt: skip
     list_size: int = option(0, "Candidates per record. 0: as many as the longest list has.")
     relevant_label: str | None = option(None, "For rank, where labels are names: the label of relevant candidates, such as entailment. All other candidates are not relevant. Default: labels are numbers from 0.")  # fmt: skip
     long_lists: str = option("split", "What to do with longer lists. split: make several records. sample: make one record with the relevant candidates and a sample of the others.", choices=("split", "sample"))  # fmt: skip
     random_seed: int = option(12345, "Random seed of this sample.")
-    num_shards: int = option(
-        0, "Number of record files; 0 chooses it by the size of the data.", section="Output and work"
-    )
+    num_shards: int = option(0, "Number of record files; 0 chooses it by the size of the data.", section="Output and work")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,10 +59,6 @@ class Options(RecordOptions):
     output_dir: str = option(REQUIRED, "New folder for the records and their manifest.", section="Output and work")
     num_workers: int = option(1, "Number of processes. The records do not depend on it.", minimum=1)
     task_index: str | None = option(None, "Number of this machine or process, from 0, where several share the work. merge: join what they have made.")  # fmt: skip
-    num_tasks: int | None = option(
-        None,
-        "Number of machines or processes that share the work. Give all of them the same flags except task_index.",
-        minimum=1,
-    )
+    num_tasks: int | None = option(None, "Number of machines or processes that share the work. Give all of them the same flags except task_index.", minimum=1)  # fmt: skip
     resume: bool = option(False, "Continue an unfinished output_dir; finished shards are kept.")
     overwrite: bool = option(False, "Replace the records in output_dir.")

@@ -42,23 +42,16 @@ class RecordOptions(InputOptions):
     set: str | None = option(None, "NAME=VALUE: a number of the packing, for those that have numbers of their own. Separate several by commas, or repeat the flag.", repeatable=True)  # fmt: skip
     lone_sentences: str | None = option(None, "With --packing=sentence_order: what to do with a chunk of one sentence, which has no order. skip: leave it out. random: as in ALBERT's script, take the second segment from another document and label the pair as swapped. Default: skip.", choices=("skip", "random"))  # fmt: skip
     max_seq_length: int = option(128, "Maximum length of an example in tokens, including special tokens.", minimum=1)
-    max_predictions_per_seq: int = option(
-        20, "Maximum number of masked tokens per example; about max_seq_length * masked_lm_prob."
-    )
+    max_predictions_per_seq: int = option(20, "Maximum number of masked tokens per example; about max_seq_length * masked_lm_prob.")  # fmt: skip
     masked_lm_prob: float = option(0.15, "Share of tokens to mask. Training of sizes below base masks more unless this is another share than the default (docs/small_networks.md).", maximum=1.0)  # fmt: skip
     short_seq_prob: float = option(0.1, "Share of documents that are cut into shorter examples (pairs of segments only).", maximum=1.0)  # fmt: skip
     dupe_factor: int | None = option(None, "Passes over the corpus, each with other pairs. Default: 1; with static masking 10, as in Google's script.")  # fmt: skip
     masking: str = option("dynamic", "dynamic: clean records, which training masks anew in every epoch. static: masked records in Google's layout.", choices=("dynamic", "static"))  # fmt: skip
-    ngram: int = option(
-        1,
-        "With static masking: mask n-grams of up to this many whole words, as ALBERT's script does (its default is 3). With --nodo_whole_word_mask: n-grams of tokens.",
-    )
+    ngram: int = option(1, "With static masking: mask n-grams of up to this many whole words, as ALBERT's script does (its default is 3). With --nodo_whole_word_mask: n-grams of tokens.")  # fmt: skip
     favor_shorter_ngram: bool = option(True, "Make shorter n-grams more likely than longer ones.")
     wwm_replace_unit: str = option("token", "With static whole word masks. token: each token of a word is masked, kept or replaced independently, as in Google's code. word: all of them alike.", choices=("token", "word"))  # fmt: skip
     random_seed: int = option(12345, "Seed of all random choices.")
-    num_shards: int = option(
-        0, "Number of record files; 0 chooses it by the size of the corpus.", section="Output and work"
-    )
+    num_shards: int = option(0, "Number of record files; 0 chooses it by the size of the corpus.", section="Output and work")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

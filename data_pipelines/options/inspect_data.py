@@ -38,12 +38,8 @@ class Options:
     encoding: str = encoding_option()
     tokenizer: str = option("auto", "Kind of vocabulary; auto detects it from the file.", section="Vocabulary", choices=("auto", *TOKENIZERS))  # fmt: skip
     do_lower_case: bool | None = option(None, "Lower-case the text and strip accents. Default: as the vocabulary's settings say, else what is usual for its kind.")  # fmt: skip
-    text_field: str | None = option(
-        None, "Field or column of the text in --input_file. Default: the usual names, such as text."
-    )
-    megabytes: float = option(
-        5.0, "How many MB of the corpus to read, from evenly spaced places; 0 reads all of it.", maximum=1e9
-    )
+    text_field: str | None = option(None, "Field or column of the text in --input_file. Default: the usual names, such as text.")  # fmt: skip
+    megabytes: float = option(5.0, "How many MB of the corpus to read, from evenly spaced places; 0 reads all of it.", maximum=1e9)  # fmt: skip
     text_column: str | None = option(None, "Column of the text in test tables: its name or position.", section="Contamination")  # fmt: skip
     text_pair_column: str | None = option(None, "Column of the second text, if any.")
     num_worst: int = option(5, "How many of the most contaminated examples to print per file.")

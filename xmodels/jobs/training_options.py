@@ -15,22 +15,14 @@ class OptimizationOptions:
     lr_schedule: str | None = option(None, "Learning rate schedule. Default: the system's; for fine-tuning bert_linear, for GPT gpt_linear.", choices=tuple(SCHEDULES))  # fmt: skip
     weight_decay: float | None = option(None, "Weight decay. Default: 0.01 for AdamW and its relatives and for LAMB, else 0. Biases and normalisations are not decayed.")  # fmt: skip
     adam_beta1: float | None = option(None, "Beta 1 of Adam and its relatives. Default: 0.9.", maximum=1.0)
-    adam_beta2: float | None = option(
-        None, "Beta 2 of Adam and its relatives. Default: 0.999; adam: 0.98.", maximum=1.0
-    )
-    adam_epsilon: float | None = option(
-        None, "Epsilon of Adam and its relatives. Default: 1e-6; adam: 1e-9, adamax: 1e-8."
-    )
-    momentum: float | None = option(
-        None, "Momentum of SGD and Muon. Default: 0; sgd_nesterov: 0.9, muon: 0.95.", maximum=1.0
-    )
+    adam_beta2: float | None = option(None, "Beta 2 of Adam and its relatives. Default: 0.999; adam: 0.98.", maximum=1.0)  # fmt: skip
+    adam_epsilon: float | None = option(None, "Epsilon of Adam and its relatives. Default: 1e-6; adam: 1e-9, adamax: 1e-8.")  # fmt: skip
+    momentum: float | None = option(None, "Momentum of SGD and Muon. Default: 0; sgd_nesterov: 0.9, muon: 0.95.", maximum=1.0)  # fmt: skip
     min_lr_ratio: float | None = option(None, "Share of the peak learning rate at which the linear, polynomial and cosine schedules end.", maximum=1.0)  # fmt: skip
     lr_power: float | None = option(None, "Exponent of the polynomial schedule.")
     layerwise_lr_decay: float | None = option(None, "Learning rate of each layer as a fraction of that of the layer above it. 0 trains only what is above all layers, such as the head.", maximum=1.0, structural=True)  # fmt: skip
     dry_run: bool = option(False, "Show what would be trained, with which settings and at what cost, and the first batch. Writes nothing.")  # fmt: skip
-    seed: int = option(
-        12345, "Random seed of the initial weights, the order of the data, masks and dropout.", structural=True
-    )
+    seed: int = option(12345, "Random seed of the initial weights, the order of the data, masks and dropout.", structural=True)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,9 +65,7 @@ class DeviceOptions:
     distribution_strategy: str = option("auto", "auto: a TPU if --use_tpu or --tpu asks for one, else the machines of TF_CONFIG, else all GPUs, else the CPU. mirrored: all GPUs of this machine. multi_worker: all machines that TF_CONFIG names.", section="Devices (docs/training.md)", choices=("auto", "one_device", "mirrored", "multi_worker", "tpu"))  # fmt: skip
     num_virtual_devices: int = option(0, "Split the CPU into this many devices, to try mirrored without GPUs.")
     use_tpu: bool = option(False, "Train on a TPU.")
-    tpu: str | None = option(
-        None, "Name or grpc:// address of a TPU on other machines. Default: the TPU of this machine."
-    )
+    tpu: str | None = option(None, "Name or grpc:// address of a TPU on other machines. Default: the TPU of this machine.")  # fmt: skip
     tpu_zone: str | None = option(None, "Google Cloud zone of that TPU.")
     gcp_project: str | None = option(None, "Google Cloud project of that TPU.")
     jit_compile: str | bool = option("auto", "Compile the training step with XLA. auto: only on GPUs; on CPUs it measured slower.", choices=SWITCH)  # fmt: skip

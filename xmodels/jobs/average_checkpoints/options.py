@@ -18,7 +18,5 @@ class Options:
     EARLY: ClassVar = "xmodels.jobs.early:check_averaging"
 
     model_dir: str = option(REQUIRED, "Run folder; the run may be unfinished.", section="Run and output")
-    last: int = option(
-        5, "Number of last states to average. Train with --keep_checkpoint_max to keep as many.", minimum=1
-    )
+    last: int = option(5, "Number of last states to average. Train with --keep_checkpoint_max to keep as many.", minimum=1)  # fmt: skip
     output_dir: str = option(REQUIRED, "Folder for the averaged network and its heads.")

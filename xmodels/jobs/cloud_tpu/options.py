@@ -22,9 +22,7 @@ class Options:
     JOB: ClassVar = "xmodels.jobs.cloud_tpu.run:cloud_tpu"
 
     action: str = option(REQUIRED, "What to do: the first word of the command line.", section="TPU", choices=("create", "submit", "logs", "delete"), positional=True)  # fmt: skip
-    accelerator_type: str = option(
-        REQUIRED, "TPU slice: v5litepod-8, v6e-8, v4-8, ... `tpu_preflight` tells which is large enough."
-    )
+    accelerator_type: str = option(REQUIRED, "TPU slice: v5litepod-8, v6e-8, v4-8, ... `tpu_preflight` tells which is large enough.")  # fmt: skip
     zone: str = option(REQUIRED, "Google Cloud zone that has such slices.")
     project: str = option(REQUIRED, "Google Cloud project that is billed.")
     name: str = option("xmodels", "Name of the queued resource and of its TPU.")

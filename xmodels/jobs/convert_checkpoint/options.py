@@ -24,14 +24,7 @@ class Options:
     EARLY: ClassVar = "xmodels.jobs.early:check_conversion"
 
     source: str = option(REQUIRED, "Checkpoint to read: hf:FOLDER (safetensors), tf1:PREFIX or tf1:FOLDER, fairseq:FOLDER (RoBERTa's model.pt, with --allow_pickle), paddle:FOLDER (ERNIE), keras_hub:FOLDER (a preset), " + FURTHER + "sentence_transformers:FOLDER, or a run or model folder of xmodels.", section="Checkpoints", flag="from")  # fmt: skip
-    target: str = option(
-        REQUIRED,
-        f"Checkpoint to write: hf:FOLDER, tf1:FOLDER or tf1:FOLDER/bert_model.ckpt, paddle:FOLDER (ERNIE), keras_hub:FOLDER, {VECTORS} (word vectors; word2vec's are binary if the name ends in .bin), sentence_transformers:FOLDER (from a run of finetune --task=siamese), or a new model folder of xmodels (from sentence_transformers: a run folder).",
-        flag="to",
-    )
+    target: str = option(REQUIRED, f"Checkpoint to write: hf:FOLDER, tf1:FOLDER or tf1:FOLDER/bert_model.ckpt, paddle:FOLDER (ERNIE), keras_hub:FOLDER, {VECTORS} (word vectors; word2vec's are binary if the name ends in .bin), sentence_transformers:FOLDER (from a run of finetune --task=siamese), or a new model folder of xmodels (from sentence_transformers: a run folder).", flag="to")  # fmt: skip
     task: str | None = option(None, "What a head with one output was trained for, if the source does not say. regress: a number for a text or a pair. rank: the order of candidates. Default: regress.", choices=find.able("HAS_ONE_OUTPUT"))  # fmt: skip
     verify: bool = option(False, "Run both networks on one batch and print the largest difference of each output.")
-    allow_pickle: bool = option(
-        False,
-        "Allow reading model.pt, .pdparams, or pytorch_model.bin if there are no safetensors. Only for files you trust.",
-    )
+    allow_pickle: bool = option(False, "Allow reading model.pt, .pdparams, or pytorch_model.bin if there are no safetensors. Only for files you trust.")  # fmt: skip

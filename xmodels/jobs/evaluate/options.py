@@ -30,9 +30,7 @@ class SourceOptions:
     text_pair_column: str | None = option(None, "Column of the second text, for pairs.")
     label_column: str | None = option(None, "Column of the label.")
     batch_size: int | None = option(None, "Batch size: rows or windows; for networks with a memory, streams (default 1, which is exact). Default: chosen to fit.", minimum=1)  # fmt: skip
-    plots: str | None = option(
-        None, "Folder for pictures. For stories: steps and attention for the first question of each task."
-    )
+    plots: str | None = option(None, "Folder for pictures. For stories: steps and attention for the first question of each task.")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

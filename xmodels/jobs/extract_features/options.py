@@ -27,9 +27,7 @@ class Options:
     layers: str = option("-1,-2,-3,-4", "Layers to write, computed in one pass: 0 is the embedding, -1 the last layer.", section="States")  # fmt: skip
     pooling: str | None = option(None, "One vector per text: the state of the first or last token, or the mean or max over all tokens, including special ones. Default: one vector per token.", choices=POOLINGS)  # fmt: skip
     combine: str = option("none", "none: each layer by itself. concat: concatenated in the order of layers. mix: their sum, weighted by layer_weights.", choices=COMBINATIONS)  # fmt: skip
-    layer_weights: str | None = option(
-        None, "Weights of the layers in --combine=mix, such as 0.5,0.3,0.2. Default: 1 each."
-    )
+    layer_weights: str | None = option(None, "Weights of the layers in --combine=mix, such as 0.5,0.3,0.2. Default: 1 each.")  # fmt: skip
     max_seq_length: int | None = option(None, "Maximum length in tokens; longer texts are truncated and counted. Default: 128, or less if the network reads less.", minimum=1)  # fmt: skip
     input_file: str = option(REQUIRED, "Plain text with one text a line, or TSV, CSV, JSON lines.", section="Texts")
     encoding: str = encoding_option()

@@ -27,25 +27,16 @@ class SourceOptions:
     do_lower_case: bool | None = option(None, "Lower-case the text. Default: as the checkpoint says.")
     train_file: str | None = option(None, "Labelled rows to train on.", section="Data: TSV, CSV or JSON lines, or records of create_finetuning_data", structural=True)  # fmt: skip
     data_dir: str | None = option(None, "Folder of records to train on instead. eval_file and test_file may be folders of records too.", structural=True)  # fmt: skip
-    eval_file: str | None = option(
-        None, "Labelled rows for evaluation during training; their score decides which epoch is kept."
-    )
+    eval_file: str | None = option(None, "Labelled rows for evaluation during training; their score decides which epoch is kept.")  # fmt: skip
     test_file: str | None = option(None, "Labelled rows for the test score, which is computed once, at the end.")
     encoding: str = encoding_option()
     text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without a header. Default: text, sentence, …")  # fmt: skip
     text_pair_column: str | None = option(None, "Column of the second text, for pairs.")
     label_column: str | None = option(None, "Column of the label. Default: label, class, …")
     on_bad_row: str = option("fail", "What to do with rows of a table that cannot be used (an empty label or text, unclosed quotes, missing columns). fail: stop and name the line. skip: leave them out and say which.", choices=("fail", "skip"))  # fmt: skip
-    max_seq_length: int = option(
-        128,
-        "Maximum length in tokens. Longer texts are truncated; those of answer_span and tag are read in windows.",
-        minimum=1,
-        structural=True,
-    )
+    max_seq_length: int = option(128, "Maximum length in tokens. Longer texts are truncated; those of answer_span and tag are read in windows.", minimum=1, structural=True)  # fmt: skip
     extend_positions: bool = option(False, "If max_seq_length exceeds the positions of the network, add the missing ones: copies of the first ones, which are then trained.", structural=True)  # fmt: skip
-    model_config_file: str | None = option(
-        None, "JSON file with the sizes of a new network, instead of those of its named size."
-    )
+    model_config_file: str | None = option(None, "JSON file with the sizes of a new network, instead of those of its named size.")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

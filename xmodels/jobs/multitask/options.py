@@ -23,22 +23,16 @@ class Options(OptimizationOptions, PrecisionOptions, RunOptions, DeviceOptions):
 
     tasks_file: str = option(REQUIRED, "YAML file that lists the tasks, with the files, columns and batches of each. docs/mt_dnn.md explains its keys, docs/t5.md those of text-to-text tasks with a rate each.", section="Model and tasks")  # fmt: skip
     set: str | None = option(None, "NAME=VALUE: the value of ${NAME} in the file, such as DATA=glue. Separate several by commas, or repeat the flag. Names that are not given are taken from the environment.", repeatable=True)  # fmt: skip
-    init_checkpoint: str = option(
-        REQUIRED, "Network to fine-tune: a run or model folder, hf:FOLDER, or tf1:PREFIX.", structural=True
-    )
+    init_checkpoint: str = option(REQUIRED, "Network to fine-tune: a run or model folder, hf:FOLDER, or tf1:PREFIX.", structural=True)  # fmt: skip
     random_init: bool = option(False, "Control experiment: start from random weights, and take only sizes and vocabulary from init_checkpoint.", structural=True)  # fmt: skip
     vocab_file: str | None = option(None, "Vocabulary, if the checkpoint has none.")
     do_lower_case: bool | None = option(None, "Lower-case the text. Default: as the checkpoint says.")
     encoding: str = encoding_option()
     num_train_epochs: float = option(5.0, "Number of passes over the batches of all tasks.", section="Training")
     early_stopping_patience: int | None = option(None, "Stop after this many epochs in a row without a better mean of the scores on the eval_files. Default: never.", minimum=1)  # fmt: skip
-    warmup_proportion: float = option(
-        0.1, "Warm-up, in which the learning rate rises, as a share of the steps.", maximum=1.0
-    )
+    warmup_proportion: float = option(0.1, "Warm-up, in which the learning rate rises, as a share of the steps.", maximum=1.0)  # fmt: skip
     gradual_unfreezing: float = option(0.0, "Epochs between unfreezing one layer and the next, from the top down. 0: all layers learn from the start.", structural=True)  # fmt: skip
-    learning_rate: float = option(
-        5e-5, "Peak learning rate of the schedule. Small networks need more; a warning says how much."
-    )
+    learning_rate: float = option(5e-5, "Peak learning rate of the schedule. Small networks need more; a warning says how much.")  # fmt: skip
 
     optimizer: str = "mt_dnn_adamax"
     lr_schedule: str = "bert_linear"

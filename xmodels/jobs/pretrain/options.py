@@ -32,9 +32,7 @@ class Options(TrainingOptions):
     data_dir: str | None = option(None, "Folder of records that create_pretraining_data wrote.", section="Data")
     input_file: str | None = option(None, "Instead of data_dir: TFRecord files of Google's create_pretraining_data.py.")
     vocab_file: str | None = option(None, "Vocabulary of the records; required with input_file.")
-    eval_data_dir: str | None = option(
-        None, "Folder of held-out records. Without it, evaluation uses training records."
-    )
+    eval_data_dir: str | None = option(None, "Folder of held-out records. Without it, evaluation uses training records.")  # fmt: skip
     max_seq_length: int | None = option(None, "Length of the examples in tokens. It must be that of the records, which is the default.", minimum=1, structural=True)  # fmt: skip
     max_predictions_per_seq: int | None = option(None, "Maximum number of masked tokens per example. Default: as in the records, or more where --set=masking_rate or the numbers of small networks mask more; ERNIE: room for all units that are drawn. With this flag small networks mask what the records were made for.", minimum=1, structural=True)  # fmt: skip
     wwm_replace_unit: str = option("token", "With whole word masking. token: each token of a word is masked, kept or replaced independently, as in Google's code. word: all of them alike.", choices=("token", "word"), structural=True)  # fmt: skip
@@ -47,9 +45,7 @@ class Options(TrainingOptions):
     task_data: str | None = option(None, "TASK:FOLDER,...: labelled records of create_finetuning_data --task=classify, for tasks that need more than plain text: discourse, relevance.")  # fmt: skip
     eval_task_data: str | None = option(None, "TASK:FOLDER,...: held-out labelled records on which these tasks are evaluated. Default: those of task_data.")  # fmt: skip
     num_train_steps: int | None = option(None, "Total number of training steps. Default: the system's, as for the next flags; --dry_run shows the values.", section="Training", minimum=1)  # fmt: skip
-    train_batch_size: int | None = option(
-        None, "Batch size: examples per step, over all devices. Default: the system's.", minimum=1
-    )
+    train_batch_size: int | None = option(None, "Batch size: examples per step, over all devices. Default: the system's.", minimum=1)  # fmt: skip
     learning_rate: float | None = option(None, "Peak learning rate of the schedule. Default: the system's.")
     num_warmup_steps: int | None = option(None, "Warm-up steps, in which the learning rate rises. Default: the same share of all steps as in the system's paper.")  # fmt: skip
     eval_every: int = option(1000, "Steps between two evaluations on eval_data_dir.", section="Evaluation")

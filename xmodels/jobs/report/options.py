@@ -19,6 +19,4 @@ class Options:
     JOB: ClassVar = "xmodels.runs.report:report"
 
     model_dir: str = option(REQUIRED, "Run folder, or several, comma-separated.", section="Runs and output")
-    output_file: str | None = option(
-        None, "HTML file for the report. Default for a single run: report.html in its folder."
-    )
+    output_file: str | None = option(None, "HTML file for the report. Default for a single run: report.html in its folder.")  # fmt: skip

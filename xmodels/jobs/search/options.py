@@ -22,9 +22,7 @@ class Options:
     NEEDS_TENSORFLOW: ClassVar = True
 
     index: str = option(REQUIRED, "Folder that index wrote.", section="Index and model")
-    model_dir: str = option(
-        REQUIRED, "Run folder of the network that encoded its vectors; any other network is refused."
-    )
+    model_dir: str = option(REQUIRED, "Run folder of the network that encoded its vectors; any other network is refused.")  # fmt: skip
     text: str | None = option(None, "A query.", section="Queries: one of these")
     input_file: str | None = option(None, "Plain text with one query a line, or TSV, CSV, JSON lines.")
     encoding: str = encoding_option()
@@ -33,8 +31,6 @@ class Options:
     rerank_model_dir: str | None = option(None, "Reranker, which reads a query and a text together: run of finetune --task=rank or regress, or a classifier of pairs (classify, similarity, san).")  # fmt: skip
     rerank_label: str | None = option(None, "For a classifier as reranker: the label whose probability orders the texts. Default: of two labels, the one called 1, yes, true, match, relevant or entailment.")  # fmt: skip
     rerank_depth: int = option(100, "Number of nearest texts to rerank.", minimum=1)
-    output_file: str | None = option(
-        None, "File for the results: JSON lines, one per query. Default: print.", section="Output"
-    )
+    output_file: str | None = option(None, "File for the results: JSON lines, one per query. Default: print.", section="Output")  # fmt: skip
     overwrite: bool = option(False, "Replace an existing output_file.")
     batch_size: int = option(32, "Batch size: texts at a time.", minimum=1)

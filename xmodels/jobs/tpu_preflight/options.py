@@ -23,15 +23,11 @@ class Options:
     vocab_file: str | None = option(None, "Vocabulary. Only its size matters, so vocab_size is enough.")
     vocab_size: int = option(30522, "Size of the vocabulary, if vocab_file is not given.", minimum=1)
     topology: str = option("v5e:2x4", "TPU generation and slice: v2, v3, v5e or v6e with XxY chips, v4 or v5p with XxYxZ.", section="Training")  # fmt: skip
-    train_batch_size: int | None = option(
-        None, "Batch size: examples per step, over all devices. Default: the system's.", minimum=1
-    )
+    train_batch_size: int | None = option(None, "Batch size: examples per step, over all devices. Default: the system's.", minimum=1)  # fmt: skip
     max_seq_length: int = option(128, "Length of an example in tokens.", minimum=8)
     max_predictions_per_seq: int | None = option(None, "Maximum number of masked tokens per example. Default: 20, or what the training masks if that is more.", minimum=1)  # fmt: skip
     optimizer: str | None = option(None, "Optimizer, as in `xmodels pretrain`. Default: the system's.")
-    mixed_precision: str = option(
-        "bfloat16", "Compute in bfloat16, with weights in float32.", choices=("none", "bfloat16")
-    )
+    mixed_precision: str = option("bfloat16", "Compute in bfloat16, with weights in float32.", choices=("none", "bfloat16"))  # fmt: skip
     gradient_accumulation_steps: int = option(1, "Split the batch of each device into this many parts, computed one after the other.", minimum=1)  # fmt: skip
     rematerialize: bool = option(False, "Recompute blocks in the backward pass instead of storing their activations.")
     backend: str = option("tensorflow", "Keras backend that builds the training step. tensorflow: the step of `xmodels pretrain`. jax: the same network, objective and optimizer, with the inputs spread over all chips.", choices=("tensorflow", "jax"))  # fmt: skip

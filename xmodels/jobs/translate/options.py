@@ -21,16 +21,11 @@ class Options:
 
     model_dir: str = option(REQUIRED, "Run folder of pretrain, or a model folder, such as one from average_checkpoints.", section="Model")  # fmt: skip
     text: str | None = option(None, "A text to translate.", section="Texts: one of these", alias="prompt")
-    input_file: str | None = option(
-        None, "Plain text with one text a line, also .gz .bz2 .xz .zst; or a table: *.tsv, *.csv, *.jsonl."
-    )
+    input_file: str | None = option(None, "Plain text with one text a line, also .gz .bz2 .xz .zst; or a table: *.tsv, *.csv, *.jsonl.")  # fmt: skip
     text_column: str | None = option(None, "Column of the texts in a table: its name, or its position from 0 in a file without a header. Default: text, sentence, …")  # fmt: skip
     encoding: str = encoding_option()
     num_beams: int = option(1, "Number of beams. Above 1: the best translation that beam search finds; 4 in the paper.", section="How to translate (default: the likeliest token each time)", minimum=1)  # fmt: skip
-    length_penalty: float | None = option(
-        None,
-        "For beam search: alpha in ((5 + length) / 6) ** alpha; for BART the exponent of the length. Larger values give longer translations. Default: that of the system, 0.6 for the Transformer.",
-    )
+    length_penalty: float | None = option(None, "For beam search: alpha in ((5 + length) / 6) ** alpha; for BART the exponent of the length. Larger values give longer translations. Default: that of the system, 0.6 for the Transformer.")  # fmt: skip
     no_repeat_ngram_size: int = option(0, "No n-gram of this many tokens occurs twice; 0: no such rule. 3 is usual for summaries.", minimum=0)  # fmt: skip
     min_new_tokens: int = option(0, "Minimum number of tokens of a translation.", minimum=0)
     max_new_tokens: int | None = option(None, "Maximum number of tokens of a translation. Default: 50 more than its source has.", minimum=1)  # fmt: skip
