@@ -43,13 +43,9 @@ def complete_settings(settings: Settings) -> Settings:
         raise UsageError(f"--task={settings.task}: unknown. Known: {', '.join(TASKS)}.")
     if settings.max_seq_length < 8:
         raise UsageError(f"--max_seq_length={settings.max_seq_length}: must be at least 8.")
-    for name, least in (
-        ("num_choices", 0),
-        ("list_size", 0),
-        ("num_shards", 0),
-    ):
-        if getattr(settings, name) < least:
-            raise UsageError(f"--{name}={getattr(settings, name)}: must be at least {least}.")
+    for name in ("num_choices", "list_size", "num_shards"):
+        if getattr(settings, name) < 0:
+            raise UsageError(f"--{name}={getattr(settings, name)}: must be at least 0.")
     task = task_class(settings.task)
     if task.needs_vocabulary and not settings.vocab_file:
         raise UsageError(f"missing: --vocab_file, which --task={settings.task} needs.")

@@ -19,7 +19,6 @@ OTHER_SPELLINGS = (
 )
 BEGIN, INSIDE, END, SINGLE = "B", "IM", "EL", "SU"
 REPAIR, REFUSE = "repair", "refuse"
-BAD_TAGS = REPAIR, REFUSE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,11 +77,6 @@ def usual_spelling(tags: Iterable[str]) -> dict[str, str]:
 def respelled(tags: Sequence[str], spelling: Mapping[str, str]) -> list[str]:
     """Tags as `usual_spelling` says."""
     return [spelling.get(tag, tag) for tag in tags] if spelling else list(tags)
-
-
-def are_span_tags(sentences: Iterable[Sequence[str]]) -> bool:
-    """Returns whether all tags are those of spans; others, such as parts of speech, belong to no scheme."""
-    return all(SPAN_TAG.fullmatch(tag) for tags in sentences for tag in tags)
 
 
 def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme:

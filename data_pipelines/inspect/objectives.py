@@ -1,6 +1,6 @@
 """The values of `inspect_data --objective`, and how the examples of each are shown. Imports nothing heavy.
 
-`showcase` holds the functions of the same names that make them.
+`showcase` holds what makes them, by the same names.
 """
 
 HIDDEN, SIDES, ORDER = "hidden tokens", "encoder and decoder", "order of targets"

@@ -1,7 +1,7 @@
 """What each objective does to records, by name, and how it is shown: the values of `inspect_data --objective`."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def prepare(name: str, setting: Setting) -> tuple[Op, list[str]]:
             f"{', '.join(sorted(setting.features))}. Write records that mark such units, or take whole_words."
         )
     sentinels = [f"<extra_id_{i}>" for i in range(len(setting.sentinels))]
-    return globals()[name](setting), [*setting.vocabulary.tokens, *reversed(sentinels)]
+    return OPS[name](setting), [*setting.vocabulary.tokens, *reversed(sentinels)]
 
 
 def show_masked(example: Example, tokens: list[str], colours: bool = False) -> str:
@@ -136,71 +136,29 @@ def _denoising(s: Setting, *noise: Op) -> Op:
     return _joined(s, *noise, frame_denoising(s.vocabulary, s.length))
 
 
-def masked_lm(s: Setting) -> Op:
-    return _pair(mask_tokens(*s.classic), s)
-
-
-def whole_words(s: Setting) -> Op:
-    return _pair(mask_whole_words(*s.classic, replace_unit=s.replace_unit), s)
-
-
-def ngrams(s: Setting) -> Op:
-    return _pair(mask_ngrams(*s.budget), s)
-
-
-def spans(s: Setting) -> Op:
-    return _pair(mask_spans(*s.budget), s)
-
-
-def phrases(s: Setting) -> Op:
-    return _pair(mask_units(s.vocabulary, "phrase_start", s.rate, s.num_predictions), s)
-
-
-def entities(s: Setting) -> Op:
-    return _pair(mask_units(s.vocabulary, "entity_start", s.rate, s.num_predictions), s)
-
-
-def unilm(s: Setting) -> Op:
-    return _pair(mask_token_ngrams(*s.budget), s)
-
-
-def mass(s: Setting) -> Op:
-    return _joined(s, mask_fragment(s.vocabulary, s.length))
-
-
-def text_infilling(s: Setting) -> Op:
-    return _denoising(s, infill_text(s.vocabulary[MASK]))
-
-
-def sentence_permutation(s: Setting) -> Op:
-    return _denoising(s, *_sentences(s))
-
-
-def token_masking(s: Setting) -> Op:
-    return _denoising(s, replace_tokens(s.vocabulary[MASK], s.rate))
-
-
-def token_deletion(s: Setting) -> Op:
-    return _denoising(s, delete_tokens(s.rate))
-
-
-def document_rotation(s: Setting) -> Op:
-    return _denoising(s, rotate_document())
-
-
-def bart(s: Setting) -> Op:
-    return _denoising(s, *_sentences(s), infill_text(s.vocabulary[MASK]))
-
-
-def span_corruption(s: Setting) -> Op:
-    return _joined(s, corrupt_spans(s.sentinels, s.vocabulary[SEP], s.length - 2, s.rate))
-
-
-def permutation_lm(s: Setting) -> Op:
+def _permute(s: Setting) -> Op:
     if "is_reversed" not in s.features:
         return _pair(permute(s.num_predictions), s)
     reused = s.length // 2  # of records of `--packing=stream_bidirectional`
     return compose(frame_pair(s.vocabulary, s.length, XLNET_STREAM), permute(max(2, s.length // 6), reused, reused))
 
 
+OPS: dict[str, Callable[[Setting], Op]] = {
+    "masked_lm": lambda s: _pair(mask_tokens(*s.classic), s),
+    "whole_words": lambda s: _pair(mask_whole_words(*s.classic, replace_unit=s.replace_unit), s),
+    "ngrams": lambda s: _pair(mask_ngrams(*s.budget), s),
+    "spans": lambda s: _pair(mask_spans(*s.budget), s),
+    "phrases": lambda s: _pair(mask_units(s.vocabulary, "phrase_start", s.rate, s.num_predictions), s),
+    "entities": lambda s: _pair(mask_units(s.vocabulary, "entity_start", s.rate, s.num_predictions), s),
+    "unilm": lambda s: _pair(mask_token_ngrams(*s.budget), s),
+    "mass": lambda s: _joined(s, mask_fragment(s.vocabulary, s.length)),
+    "text_infilling": lambda s: _denoising(s, infill_text(s.vocabulary[MASK])),
+    "sentence_permutation": lambda s: _denoising(s, *_sentences(s)),
+    "token_masking": lambda s: _denoising(s, replace_tokens(s.vocabulary[MASK], s.rate)),
+    "token_deletion": lambda s: _denoising(s, delete_tokens(s.rate)),
+    "document_rotation": lambda s: _denoising(s, rotate_document()),
+    "bart": lambda s: _denoising(s, *_sentences(s), infill_text(s.vocabulary[MASK])),
+    "span_corruption": lambda s: _joined(s, corrupt_spans(s.sentinels, s.vocabulary[SEP], s.length - 2, s.rate)),
+    "permutation_lm": _permute,
+}
 SHOW = {HIDDEN: show_masked, SIDES: show_sides, ORDER: show_order}

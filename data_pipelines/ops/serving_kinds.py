@@ -131,10 +131,8 @@ class GraphByteBpe(tf.Module):
         kind = tf.gather(self.classes, code)
         row_starts = row != shifted(row, 1, -1)
         row_ends = row != shifted(row, -1, -1)
-        previous, following = (
-            tf.where(row_starts, -1, shifted(kind, 1, -1)),
-            tf.where(row_ends, -1, shifted(kind, -1, -1)),
-        )
+        previous = tf.where(row_starts, -1, shifted(kind, 1, -1))
+        following = tf.where(row_ends, -1, shifted(kind, -1, -1))
         before = tf.where(row_starts, -1, shifted(code, 1, -1))
         opens = kind != previous
         # The last blank before a word is on its own, and a plain one goes with the word.

@@ -33,13 +33,13 @@ def create_pretraining_data(options: Options) -> Manifest | None:
 
     Returns None from a task that leaves work to others.
     """
-    output_dir, resume, overwrite, runner = options.output_dir, options.resume, options.overwrite, options.runner
-    task, num_tasks, num_workers, beam_options = (
-        options.task,
-        options.num_tasks,
+    output_dir, resume, overwrite, num_workers = (
+        options.output_dir,
+        options.resume,
+        options.overwrite,
         options.num_workers,
-        options.beam_options,
     )
+    task, num_tasks, runner, beam_options = options.task, options.num_tasks, options.runner, options.beam_options
     shared = task is not None or num_tasks is not None
     if shared and overwrite:
         raise UsageError("--overwrite: a task would delete what others make. Empty --output_dir before they start.")
@@ -79,14 +79,8 @@ def check_contamination(options: inspect_data.Options) -> None:
             )
         made = Settings.of(Manifest.read(data_dir).settings.to_json())
     else:
-        made = Settings(
-            input_file=input_file,
-            vocab_file="",
-            language=options.language,
-            input_format=options.input_format,
-            encoding=options.encoding,
-            text_field=options.text_field,
-        )
+        read_as = {name: getattr(options, name) for name in ("language", "input_format", "encoding", "text_field")}
+        made = Settings(input_file=input_file, vocab_file="", **read_as)
     corpus = made.open_corpus()
     columns = Columns(options.text_column, options.text_pair_column)
     with bar(corpus.num_bytes, "contamination") as progress:

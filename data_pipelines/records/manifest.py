@@ -215,11 +215,8 @@ def _check_counts(manifest: Manifest, num_examples: int | None, place: schema.Lo
             raise place.fault(f"`{key}` is {number:,}, but the shards hold {manifest.num_examples:,} examples.")
     predictions, length = manifest.settings.max_predictions_per_seq, manifest.settings.max_sequence_length
     if predictions is not None and predictions > max(FEW_PREDICTIONS, length or 0):
-        raise (
-            place.at("settings")
-            .at("max_predictions_per_seq")
-            .misfit(f"at most `max_sequence_length` {length}", predictions)
-        )
+        here = place.at("settings").at("max_predictions_per_seq")
+        raise here.misfit(f"at most `max_sequence_length` {length}", predictions)
     for name, feature in manifest.features.items():
         sizes = [size for size in feature.shape if size is not None]
         if feature.is_ragged and (len(feature.shape) != 2 or feature.shape[0] is not None or None in feature.shape[1:]):

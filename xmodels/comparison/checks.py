@@ -193,12 +193,9 @@ def _check_tasks(plan: Plan, place: Lined) -> None:
         if len(set(paths)) < 3:
             raise here.fault(f"`{here.key}`: train, dev and test must be different files. Found: {', '.join(paths)}.")
     if plan.finetuning.tuning_seeds > len(plan.finetuning.seeds):
-        raise (
-            place.at("finetuning")
-            .at("tuning_seeds")
-            .fault(
-                f"`finetuning.tuning_seeds`: {plan.finetuning.tuning_seeds}, but there are {len(plan.finetuning.seeds)} seeds."
-            )
+        here = place.at("finetuning").at("tuning_seeds")
+        raise here.fault(
+            f"`{here.key}`: {plan.finetuning.tuning_seeds}, but there are {len(plan.finetuning.seeds)} seeds."
         )
 
 
@@ -305,13 +302,10 @@ def _check_lengths(plan: Plan, name: str, system: System, place: Lined) -> None:
         length = system.finetune.get("max_seq_length", get_flag(plan, each, "max_seq_length", 0))
         longer = system.finetune.get("extend_positions", get_flag(plan, each, "extend_positions", False))
         if longest and isinstance(length, int) and length > longest and not longer:
-            raise (
-                place.at("tasks")
-                .at(task)
-                .fault(
-                    f"`tasks.{task}`: max_seq_length is {length}, but the network of `systems.{name}` has {longest} positions. Give "
-                    f"finetuning.flags a max_seq_length of {longest} or less."
-                )
+            here = place.at("tasks").at(task)
+            raise here.fault(
+                f"`{here.key}`: max_seq_length is {length}, but the network of `systems.{name}` has {longest} positions. Give "
+                f"finetuning.flags a max_seq_length of {longest} or less."
             )
 
 

@@ -32,9 +32,6 @@ def memory(case: Case) -> str | None:
     if case.job == FINETUNE:
         batch, length, slots = flags.train_batch_size, flags.max_seq_length, 0
     else:
-        batch, length, slots = (
-            case.recipe.batch_size,
-            case.records.sequence_length,
-            scored_positions(case.recipe, case.records),
-        )
+        batch, length = case.recipe.batch_size, case.records.sequence_length
+        slots = scored_positions(case.recipe, case.records)
     return check_memory(flags, case.num_parameters, case.config, batch, length, slots, case.num_replicas)

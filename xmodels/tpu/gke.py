@@ -23,14 +23,10 @@ def manifest(job: Job, image: str, restarts: int) -> str:
     if not chip.gke:
         raise UsageError(f"--gke: GKE has no nodes with {rented.accelerator_type}.")
     shape = rented.topology.name.partition(":")[2]
-    name, selector = (
-        quote(job.name),
-        [
-            f"cloud.google.com/gke-tpu-accelerator: {quote(chip.gke)}",
-            f"cloud.google.com/gke-tpu-topology: {quote(shape)}",
-            *(['cloud.google.com/gke-spot: "true"'] if job.spot else []),
-        ],
-    )
+    name, selector = quote(job.name), [f"cloud.google.com/gke-tpu-accelerator: {quote(chip.gke)}"]
+    selector.append(f"cloud.google.com/gke-tpu-topology: {quote(shape)}")
+    if job.spot:
+        selector.append('cloud.google.com/gke-spot: "true"')
     return f"""\
 apiVersion: v1
 kind: Service

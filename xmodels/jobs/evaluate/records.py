@@ -36,15 +36,9 @@ def evaluate_records(predictor, options: evaluate.Options, given: list[str]) -> 
             raise UsageError(f"--{name}: --test_file={folder} holds records, which have no such thing. Leave it out.")
     check_plots(options.plots)
     source = read_records(predictor, options)
-    answer, arrays, size = (
-        compiled(lambda batch: predict_batch(predictor, batch)),
-        source.arrays,
-        options.batch_size or BATCH_SIZE,
-    )
-    batches = (
-        {name: value[first : first + size] for name, value in arrays.items()}
-        for first in range(0, source.num_examples, size)
-    )
+    answer, size = compiled(lambda batch: predict_batch(predictor, batch)), options.batch_size or BATCH_SIZE
+    starts = range(0, source.num_examples, size)
+    batches = ({name: x[start : start + size] for name, x in source.arrays.items()} for start in starts)
     outputs, examples = stack_batches((answer(batch), batch) for batch in batches)
     if score.READS_SOURCE:
         answers = score.from_source(outputs, source, task)
@@ -57,11 +51,9 @@ def evaluate_records(predictor, options: evaluate.Options, given: list[str]) -> 
     found = score.scores(*answers, **taken)
     summary = ", ".join(f"{name} {value:.4f}" for name, value in found.items() if isinstance(value, float))
     print(f"{folder}: {len(answers[1]):,} examples, {summary}")
-    pictures = (
-        score.draw(options.plots, *answers, {**settings, "labels": list(predictor.labels)}) if options.plots else ()
-    )
-    for path in pictures:
-        print(f"  picture: {path}")
+    if options.plots:
+        for path in score.draw(options.plots, *answers, {**settings, "labels": list(predictor.labels)}):
+            print(f"  picture: {path}")
     return found
 
 

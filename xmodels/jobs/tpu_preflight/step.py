@@ -48,10 +48,8 @@ def make_recipe(options: Options, config: TokenConfig | None) -> tuple[Recipe, R
     if config is None:
         config = network.make_config(asked, system, vocabulary)
     else:
-        asked, config = (
-            dataclasses.replace(asked, recipe="published"),
-            apply_network_settings(options.set, system, config),
-        )
+        config = apply_network_settings(options.set, system, config)
+        asked = dataclasses.replace(asked, recipe="published")
     small, own = network.small_numbers(asked, system), parse_system_options(options.set, system)
     rate = getattr(own, "masking_rate", None) or (small and small.masking_rate) or Records.masking_rate
     slots = options.max_predictions_per_seq or _num_predictions(options, system, rate)
