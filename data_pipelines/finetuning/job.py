@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from data_pipelines import schema, strict_json
 from data_pipelines.corpora.files import expand
@@ -22,10 +22,9 @@ from data_pipelines.files import file_sha256, write_json
 from data_pipelines.finetuning.first_pass import Found, gather
 from data_pipelines.finetuning.listing import TASKS, owner_of, task_class
 from data_pipelines.finetuning.task import WINDOW_NUMBERS, Settings, Task, columns_of
-from data_pipelines.lock import locked
 from data_pipelines.paths import check_not_input
 from data_pipelines.pretraining import tasks_split
-from data_pipelines.pretraining.job import Report, default_num_shards
+from data_pipelines.pretraining.job import Report, ShardJob, default_num_shards, make_records
 from data_pipelines.records import folder as record_folder
 from data_pipelines.records.encoding import encode_examples
 from data_pipelines.records.manifest import MANIFEST, Manifest
@@ -100,14 +99,7 @@ def create(
         UsageError: the settings contradict one another, or the folder holds something else.
         DataError: the data or the vocabulary cannot be used; names the file and the line.
     """
-    job = prepare(settings, output_dir, num_workers)
-    with locked(output_dir, "output_dir"):
-        if manifest := record_folder.claim(output_dir, job.described, resume, overwrite):
-            return manifest
-        job.gather()
-        record_folder.remove_leftovers(job.paths)
-        job.write(range(len(job.paths)), num_workers, report)
-        return job.finish()
+    return make_records(prepare(settings, output_dir, num_workers), num_workers, resume, overwrite, report)
 
 
 def create_share(
@@ -162,13 +154,8 @@ def prepare(settings: Settings, output_dir: str, num_workers: int = 1) -> "Job":
 
 
 @dataclasses.dataclass
-class Job:
-    """The records of one folder as parts, one a shard, that may be made anywhere and in any order, after `gather`.
-
-    There is no decision between two rounds, as there is where duplicates are removed.
-    """
-
-    merges: ClassVar[bool] = False  # no shard waits for what other parts give
+class Job(ShardJob):
+    """The records of labelled data. The first pass, `gather`, tells how they are cut; there is no other round."""
 
     settings: Settings
     task: Task
@@ -204,20 +191,6 @@ class Job:
     def paths(self) -> list[str]:
         shards = self.settings.num_shards or default_num_shards(os.path.getsize(self.lines))
         return record_folder.shard_paths(self.folder, shards)
-
-    @functools.cached_property
-    def plan(self) -> str:
-        return record_folder.plan_sha256(self.described)
-
-    def missing(self, indices: Iterable[int]) -> list[int]:
-        """Returns the shards that are not there whole."""
-        return [index for index in indices if record_folder.read_stored_shard(self.paths[index], self.plan) is None]
-
-    def fingerprint(self, indices: Iterable[int], num_workers: int, report: Report) -> None:
-        """Does nothing: no duplicates are removed."""
-
-    def decided(self, indices: Iterable[int]) -> bool:
-        return True
 
     def write(self, indices: Iterable[int], num_workers: int, report: Report) -> None:
         """Makes those of these shards that are missing."""

@@ -60,18 +60,22 @@ def create(
     """
     if num_workers < 1:
         raise UsageError(f"--num_workers={num_workers}: must be at least 1.")
-    job = prepare(settings, output_dir, corpus)
-    with locked(output_dir, "output_dir"):
-        return _create(job, num_workers, resume, overwrite, report)
+    return make_records(prepare(settings, output_dir, corpus), num_workers, resume, overwrite, report)
 
 
-def _create(job: "Job", num_workers: int, resume: bool, overwrite: bool, report: Report) -> Manifest:
-    output_dir = job.folder
-    if manifest := record_folder.claim(output_dir, job.described, resume, overwrite):
-        return manifest
-    record_folder.remove_leftovers(job.paths)
-    everything = range(len(job.paths))
+def make_records(job: "ShardJob", num_workers: int, resume: bool, overwrite: bool, report: Report) -> Manifest:
+    """Makes all shards of a job in its folder, which nobody else may work in; arguments and errors as of `create`."""
+    with locked(job.folder, "output_dir"):
+        if manifest := record_folder.claim(job.folder, job.described, resume, overwrite):
+            return manifest
+        return _make_rounds(job, num_workers, report)
+
+
+def _make_rounds(job: "ShardJob", num_workers: int, report: Report) -> Manifest:
     try:
+        job.gather()
+        record_folder.remove_leftovers(job.paths)
+        everything = range(len(job.paths))
         job.fingerprint(everything, num_workers, report)
         job.decide()
         job.collect(everything, num_workers, report)
@@ -81,7 +85,7 @@ def _create(job: "Job", num_workers: int, resume: bool, overwrite: bool, report:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise DataError(
-            f"--output_dir={output_dir}: the disk is full ({error.strerror}). The shards that are whole are kept: free some "
+            f"--output_dir={job.folder}: the disk is full ({error.strerror}). The shards that are whole are kept: free some "
             "space and run the same command with --resume."
         ) from None
 
@@ -115,9 +119,43 @@ def _check_verbatim(tokenizer: Tokenizer) -> None:
         raise UsageError(f"--input_format={VERBATIM}: this vocabulary puts a blank before every text. {advice}")
 
 
-@dataclasses.dataclass(frozen=True)
-class Job:
+class ShardJob:
     """The records of one folder as parts, one a shard, that may be made anywhere and in any order.
+
+    A job has `folder`, `described` (what the manifest says of it), `paths` of its shards, `write` and `finish`. Of the rounds before
+    `write` it overrides those that it needs.
+    """
+
+    merges = False  # whether shards are made from what all parts give, in a round of its own
+
+    @functools.cached_property
+    def plan(self) -> str:
+        return record_folder.plan_sha256(self.described)
+
+    def missing(self, indices: Iterable[int]) -> list[int]:
+        """Returns the shards that are not there whole."""
+        return [index for index in indices if record_folder.read_stored_shard(self.paths[index], self.plan) is None]
+
+    def gather(self) -> None:
+        """Finds out what must be known before the data are cut into parts."""
+
+    def fingerprint(self, indices: Iterable[int], num_workers: int, report: Report) -> None:
+        """Reads these parts for duplicates."""
+
+    def decided(self, indices: Iterable[int]) -> bool:
+        """Returns whether these parts may be written."""
+        return True
+
+    def decide(self) -> None:
+        """Decides what is dropped, when all parts have been read for duplicates."""
+
+    def collect(self, indices: Iterable[int], num_workers: int, report: Report) -> None:
+        """Reads these parts for shards that are merged."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Job(ShardJob):
+    """The records of a corpus.
 
     With `deduplicate` there are two rounds with one decision between them: every part is fingerprinted before any is
     written. If the layout merges, every part is collected before any shard is made. What is whole in the folder is not made again.
@@ -131,10 +169,6 @@ class Job:
     @functools.cached_property
     def described(self) -> dict:
         return describe(self.settings, self.corpus, self.tokenizer)
-
-    @functools.cached_property
-    def plan(self) -> str:
-        return record_folder.plan_sha256(self.described)
 
     @functools.cached_property
     def parts(self) -> list[Part]:
@@ -153,12 +187,11 @@ class Job:
         return self.paths[index].replace(".tfrecord", ".duplicates") if self.deduplicates else None
 
     def decided(self, indices: Iterable[int]) -> bool:
-        """Returns whether these parts may be written: it is known which of their documents are dropped."""
+        """Returns whether it is known which documents of these parts are dropped."""
         return not self.deduplicates or all(os.path.isfile(f"{self.marks(index)}.drop") for index in indices)
 
     @property
     def merges(self) -> bool:
-        """Whether shards are made from what all parts give, in a round of its own."""
         return self.settings.layout.merge is not None
 
     def collected(self, index: int) -> str:
@@ -170,10 +203,6 @@ class Job:
         if not self.merges:
             return []
         return [i for i in indices if record_folder.read_stored_shard(self.collected(i), self.plan) is None]
-
-    def missing(self, indices: Iterable[int]) -> list[int]:
-        """Returns the shards that are not there whole."""
-        return [index for index in indices if record_folder.read_stored_shard(self.paths[index], self.plan) is None]
 
     def unmarked(self, indices: Iterable[int]) -> list[int]:
         """Returns the parts that have no fingerprints yet."""

@@ -1,5 +1,6 @@
 """Labelled data as records: what each task writes, the order and bytes of shards, and what is said of bad input."""
 
+import errno
 import gzip
 import hashlib
 import json
@@ -687,6 +688,17 @@ def test_an_interrupted_run_resumes_to_the_same_bytes(make, tmp_path, vocabulary
     (tmp_path / "a.tsv").write_text(ROWS + "a\tcat\n", encoding="utf-8")
     with pytest.raises(UsageError, match="begun with other settings.*input_sha256"):
         finetuning_data.create(settings, str(tmp_path / "cut"), resume=True)
+
+
+def test_a_full_disk_says_what_to_do(tmp_path, vocabulary, monkeypatch):
+    def fills(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "a.tsv").write_text(ROWS, encoding="utf-8")
+    monkeypatch.setattr(finetuning_data, "run_jobs", fills)
+    settings = Settings(task="classify", input_file=str(tmp_path / "a.tsv"), vocab_file=vocabulary, max_seq_length=16)
+    with pytest.raises(DataError, match="the disk is full .*free some space.*--resume"):
+        finetuning_data.create(settings, str(tmp_path / "records"))
 
 
 def test_lines_are_cut_between_lines(tmp_path):
