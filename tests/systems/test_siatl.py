@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import types
 
 import keras
@@ -277,3 +278,46 @@ def test_what_the_recipe_cannot_do_is_refused(pretrained, tmp_path, capsys):
         in capsys.readouterr().err
     )
     assert AUXILIARY_LM in siatl.finetuning("classify", CONFIG, options()).loss_weights
+
+
+@pytest.fixture
+def fine_tuning(pretrained, tmp_path):
+    """A function of flags: the weights of a fine-tuning of six steps in which all groups have begun."""
+    rows = [
+        f"{'good' if i % 2 else 'bad'}\t{'the king is here' if i % 2 else 'no one was there'} {i}" for i in range(16)
+    ]
+    (tmp_path / "train.tsv").write_text("label\ttext\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    run = {"init_checkpoint": pretrained / "run", "train_file": tmp_path / "train.tsv", "max_seq_length": 12}
+    run |= {"train_batch_size": 8, "num_train_epochs": 3, "gradual_unfreezing": 0.5, "save_checkpoints_steps": 2}
+
+    def learn(folder, **flags):
+        assert invoke("finetune", **run, model_dir=folder, **flags) == 0
+        return read_weights(folder / "backbone/weights.safetensors")
+
+    return learn
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("step", [2, 4])  # before and behind the beginning of the embedding
+def test_an_interrupted_fine_tuning_ends_with_the_weights_of_one_that_was_not(fine_tuning, step, tmp_path):
+    whole = fine_tuning(tmp_path / "whole", keep_checkpoint_max=9)
+    shutil.copytree(tmp_path / "whole", tmp_path / "parted")
+    later = [f"checkpoints/step_{number:08d}" for number in (4, 6) if number > step]
+    for gone in (*later, "backbone"):
+        shutil.rmtree(tmp_path / "parted" / gone)
+    parted = fine_tuning(tmp_path / "parted", keep_checkpoint_max=9, resume="must")
+    assert whole.keys() == parted.keys()
+    for name, value in whole.items():
+        np.testing.assert_array_equal(parted[name], value, err_msg=name)
+
+
+@pytest.mark.long
+def test_two_devices_that_share_a_fine_tuning_equal_one(fine_tuning, tmp_path, monkeypatch):
+    plain = dataclasses.replace(siatl.READING, make_network=lambda config: AttentiveLstm(100, dropout=0.0))
+    monkeypatch.setattr(siatl, "READING", plain)
+    without = {"set": "dropout=0,word_dropout=0,locked_input_dropout=0,locked_output_dropout=0"}
+    one = fine_tuning(tmp_path / "one", **without, distribution_strategy="one_device")
+    two = fine_tuning(tmp_path / "two", **without, distribution_strategy="mirrored")
+    assert one.keys() == two.keys()
+    for name, value in one.items():
+        np.testing.assert_allclose(two[name], value, atol=1e-5, err_msg=name)

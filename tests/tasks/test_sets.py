@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 import xmodels
 from tests.helpers.invocation import invoke
+from xmodels.models.folder import read_weights
 from xmodels.runs.loaded import load
 
 FLAGS = {
@@ -156,3 +158,21 @@ def test_sets_that_cannot_be_used_may_be_left_out(tmp_path, capsys):
     }
     assert invoke("finetune", **given, **FLAGS) == 0
     assert "1 row(s) cannot be used and are left out" in capsys.readouterr().out
+
+
+@pytest.mark.long
+def test_an_interrupted_run_ends_with_the_weights_of_one_that_was_not(tmp_path):
+    train, flags = (
+        write(tmp_path / "train.npz", sets_of(64, 0), False),
+        FLAGS | {"num_train_epochs": 1, "save_checkpoints_steps": 2},
+    )
+    run = {"task": "classify_sets", "train_file": train} | flags
+    assert invoke("finetune", **run, model_dir=tmp_path / "whole") == 0
+    shutil.copytree(tmp_path / "whole", tmp_path / "parted")
+    for gone in ("checkpoints/step_00000004", "backbone"):
+        shutil.rmtree(tmp_path / "parted" / gone)
+    assert invoke("finetune", **run, model_dir=tmp_path / "parted", resume="must") == 0
+    first, second = (read_weights(tmp_path / name / "backbone/weights.safetensors") for name in ("whole", "parted"))
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_array_equal(second[name], value, err_msg=name)
