@@ -107,6 +107,7 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     # Rows of several examples.
     "pack_ids": (Feature(L, "int32", "1, 2, ... for the examples of a row, 0 on padding"),),
     "pack_starts": (Feature(L, "int32", "where each example of a row begins"),),
+    "global_ids": (Feature(L, "int32", "1 for tokens that see all others, where the attention of most is local"),),
     # Targets of an encoder-decoder.
     "target_ids": (
         Feature(

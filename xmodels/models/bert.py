@@ -55,6 +55,7 @@ class Bert(Encoder):
     Call arguments:
         features: `token_ids` int (B, L), `segment_ids` int (B, L), `padding_mask` bool (B, L), True on real tokens.
             Packed rows of up to K examples also have `pack_ids` and `position_ids` int (B, L) and `pack_starts` int (B, K).
+            `global_ids` int (B, L) marks the tokens that mixers with global tokens let see all others.
         visible: a `Visible`, which tokens a token attends to; by default all real tokens, in packed rows those of its example.
 
     Returns:
@@ -65,7 +66,9 @@ class Bert(Encoder):
     config_class = BertConfig
     mixer_must_support = frozenset({"padding"})
     reads = {**Backbone.reads, "segment_ids": Feature((None,))}
-    may_read = {"pack_ids": Feature((None,)), "position_ids": Feature((None,)), "pack_starts": Feature((None,))}
+    may_read = {
+        **dict.fromkeys(("pack_ids", "position_ids", "global_ids"), Feature((None,))), "pack_starts": Feature((None,))
+    }  # fmt: skip
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
@@ -104,7 +107,7 @@ class Bert(Encoder):
         """
         if "pack_ids" in features:
             return self(features, training=training)
-        visible = Visible(features["padding_mask"])
+        visible = default_visible(features)
         x = self.embed(features, training)
         for block in self.blocks[:-1]:
             x = block(x, visible=visible, training=training)
@@ -138,7 +141,9 @@ def post_norm_block(
 
 def default_visible(features) -> Visible:
     """Returns the default `visible`: a token attends to all real tokens, in packed rows to those of its own example."""
-    return Visible(packs=features["pack_ids"]) if "pack_ids" in features else Visible(features["padding_mask"])
+    if "pack_ids" in features:
+        return Visible(packs=features["pack_ids"])
+    return Visible(features["padding_mask"], global_ids=features.get("global_ids"))
 
 
 def _size(num_layers, hidden_dim, num_heads):

@@ -102,4 +102,5 @@ class MixerConfig(AttentionConfig):
                 f"{source}: `{PREFIX}{unknown[0]}` is no number of the mixer {name}. Its numbers: {listed}."
             )
         check_fields(kind, given, source, prefix=PREFIX)
+        given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
         return super().from_json({**own, "mixer_numbers": given}, source, spelled)

@@ -39,7 +39,7 @@ class Roberta(Encoder):
 
     Call arguments:
         features: `token_ids` int (B, L), `padding_mask` bool (B, L), True on real tokens. Packed rows also have `pack_ids` and
-            `position_ids` int (B, L), which count the tokens of each example from 0.
+            `position_ids` int (B, L), which count the tokens of each example from 0. `global_ids` as in `Bert`.
         visible: a `Visible`, which tokens a token attends to; by default all real tokens, in packed rows those of its example.
 
     Returns:
@@ -48,7 +48,7 @@ class Roberta(Encoder):
 
     config_class = RobertaConfig
     mixer_must_support = frozenset({"padding"})
-    may_read = {"pack_ids": Feature((None,)), "position_ids": Feature((None,))}
+    may_read = dict.fromkeys(("pack_ids", "position_ids", "global_ids"), Feature((None,)))
 
     def __init__(self, config: RobertaConfig, **kwargs):
         super().__init__(config, **kwargs)

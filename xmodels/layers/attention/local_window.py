@@ -59,8 +59,11 @@ class LocalWindow(ProjectedMixer):
     def reach(self, length):
         return Visible(window=self.window).dense(length, length)[0]
 
-    def blocked(self, query, key, value, visible, training=None):
-        """Returns `attend`, with the queries of each block attending to the keys of two blocks (causal) or three."""
+    def blocked(self, query, key, value, visible, training=None, extra=None):
+        """Returns `attend`, with the queries of each block attending to the keys of two blocks (causal) or three.
+
+        `extra` are further keys and values for all queries, (B, g, H, K), and which of them there are, bool (B, g).
+        """
         (batch, length), size = ops.shape(query)[:2], self.window
         missing, more = -length % size, 0 if visible.causal else size
         count = (length + missing) // size  # of blocks
@@ -91,7 +94,10 @@ class LocalWindow(ProjectedMixer):
             attention_mask = ops.logical_and(
                 attention_mask, ops.logical_and(ops.expand_dims(same, 1), row(around(packs) > 0))
             )
-        mixed = attend(own(query), around(key), around(value), attention_mask, dropout=self.dropout, training=training)
+        parts = own(query), around(key), around(value), attention_mask
+        if extra is not None:
+            parts = beside(*parts, tuple(ops.repeat(each, count, axis=0) for each in extra))
+        mixed = attend(*parts, dropout=self.dropout, training=training)
         return ops.reshape(mixed, (batch, count * size, *mixed.shape[2:]))[:, :length]
 
     def probabilities(self, x, visible=None):
@@ -118,3 +124,18 @@ class LocalWindow(ProjectedMixer):
             query = ops.pad(query, ((0, 0), (slots, 0), (0, 0), (0, 0)))
             mixed = self.mix(query, key, value, visible)[:, slots:]
         return self.merge(mixed), (key[:, length:], value[:, length:])
+
+
+def beside(query, key, value, attention_mask, extra):
+    """Returns arguments of `attend` with further keys that are seen by all queries of a row where they are there.
+
+    Args:
+        attention_mask: bool (B or 1, 1, L, S).
+        extra: keys and values (B, g, H, K), and bool (B, g).
+    """
+    keys, values, there = extra
+    length = ops.shape(query)[1]
+    there = ops.broadcast_to(row(there), (ops.shape(there)[0], 1, length, ops.shape(there)[1]))
+    shape = (ops.shape(query)[0], 1, length, ops.shape(key)[1])
+    attention_mask = ops.concatenate([ops.broadcast_to(attention_mask, shape), there], axis=3)
+    return query, ops.concatenate([key, keys], axis=1), ops.concatenate([value, values], axis=1), attention_mask
