@@ -4,7 +4,16 @@ import dataclasses
 
 from xmodels.layers import mixers
 
-SMALL = {"window": 5, "rank": 4, "chunk_size": 5, "stride": 5, "summary": 2, "num_global": 3}
+SMALL = {
+    "window": 5,
+    "rank": 4,
+    "chunk_size": 5,
+    "stride": 5,
+    "summary": 2,
+    "num_global": 3,
+    "block_size": 2,
+    "num_random_blocks": 1,
+}
 
 
 def small_numbers(name: str, **own) -> dict:

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from data_pipelines.errors import CheckpointError
+from tests.helpers.encoder_weights import assign_hugging_face
 from xmodels.layers.attention.longformer import Longformer
 from xmodels.layers.attention.multi_head import MultiHeadAttention
 from xmodels.layers.attention.visible import Visible
@@ -19,26 +20,6 @@ from xmodels.models.gpt import Gpt, GptConfig
 from xmodels.models.roberta import Roberta, RobertaConfig
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "longformer" / "mlm_local_global"
-LAYERS = {
-    "token.embeddings": "word_embeddings.weight", "segment.embeddings": "token_type_embeddings.weight",
-    "position.embeddings": "position_embeddings.weight", "norm": "LayerNorm", "mixer.merge": "attention.output.dense",
-    "mixer_norm": "attention.output.LayerNorm", "feedforward.expand": "intermediate.dense", "feedforward.contract": "output.dense",
-    "feedforward_norm": "output.LayerNorm",
-}  # fmt: skip
-WEIGHTS = {"kernel": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
-
-
-def name_in_golden(ours):
-    place, _, rest = ours.partition(".")
-    prefix = "embeddings."
-    if place == "blocks":
-        number, _, rest = rest.partition(".")
-        prefix = f"encoder.layer.{number}."
-    layer, _, weight = rest.rpartition(".")
-    if rest in LAYERS:
-        return f"longformer.{prefix}{LAYERS[rest]}"
-    layer = LAYERS.get(layer) or f"attention.self.{layer.removeprefix('mixer.')}"
-    return f"longformer.{prefix}{layer}.{WEIGHTS[weight]}"
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +33,7 @@ def golden():
         mixer_numbers={"windows": tuple(size // 2 for size in numbers["attention_window"]), "num_global": 5},
     )  # fmt: skip
     network = Roberta(config).initialize()
-    for ours, variable in named_weights(network).items():
-        value = weights[name_in_golden(ours)]
-        variable.assign((value.T if ours.endswith("kernel") else value).reshape(variable.shape))
+    assign_hugging_face(network, weights, "longformer")
     features = {
         "token_ids": inputs["token_ids"],
         "padding_mask": inputs["padding_mask"] > 0,
