@@ -31,7 +31,7 @@ from data_pipelines.records.manifest import Manifest, RecordSettings
 from data_pipelines.records.shards import ShardWriter
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
-from xmodels.jobs.finetune.batches import choose_batches
+from xmodels.jobs.finetune.batches import bucket_suggestion, choose_batches
 from xmodels.jobs.pretrain.run import Options, pretrain
 from xmodels.models.backbone import Backbone
 from xmodels.models.bert import Bert, BertConfig
@@ -520,3 +520,15 @@ def test_what_stands_beside_each_word_stays_beside_it(grouping):
         expected = (3 * ids[..., None] + np.arange(50)) * real[..., None]
         assert real.any()
         np.testing.assert_array_equal(batch["character_ids"], expected)
+
+
+def test_much_padding_without_groups_suggests_them():
+    def suggested(lengths, **more):
+        mask = np.arange(64)[None] < np.asarray(lengths)[:, None]
+        return bucket_suggestion(ArraySource({"token_ids": mask * 1, "padding_mask": mask, **more}, "arrays"), 8)
+
+    short = [8] * 900 + [64] * 20
+    assert "86% of all batches are padding; --length_buckets=auto makes batches by length, with " in suggested(short)
+    assert suggested([40] * 400 + [64] * 20) is None  # padding is the smaller part
+    assert suggested([8] * 6 + [64]) is None  # no groups save much of so few
+    assert suggested(short, segment_lengths=np.zeros((920, 2))) is None  # rows that take no groups

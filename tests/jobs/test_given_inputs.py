@@ -92,6 +92,13 @@ class Echo:
         return prompts
 
 
+def test_an_open_run_says_what_it_is():
+    answers = Echo()
+    answers.backbone, answers.labels, answers.task = {}, tuple("abcdef"), type("Task", (), {"label": "classify"})
+    assert repr(OpenRun("run", answers, None)) == "<run: dict, task=classify, labels=a, b, c, d, e, …; predict>"
+    assert repr(OpenRun("run", None, answers)) == "<run: dict; generate>"
+
+
 def test_one_string_is_one_text():
     run = OpenRun("run", Echo(), Echo())
     assert run.predict("abc") == [("abc",)] and run.generate("abc") == ["abc"]

@@ -85,6 +85,18 @@ def test_commands_end_with_who_asked_and_with_the_server(tmp_path, victim):
 
 
 @linux_only
+def test_a_server_that_imports_ends_with_who_asked(tmp_path):
+    program = (
+        "import os, signal, sys\nfrom xmodels.processes.commands import Commands\nwith Commands() as commands:\n"
+        "    commands.start(['-m', 'launch', 'finetune', '--help'])\n    print(commands._server.pid, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    server = int(process.communicate()[0])
+    wait_until(lambda: not is_running(server), 3)  # the import takes longer
+
+
+@linux_only
 @pytest.mark.long
 def test_a_forked_fine_tuning_equals_a_program_and_a_wrong_flag_ends_alike(tmp_path, small_bert):
     rows = "".join(f"{label}\t{text}\n" for text, label in [("good small text", "yes"), ("bad long words", "no")] * 8)

@@ -187,6 +187,11 @@ def test_scores_are_those_of_the_official_scripts():
     assert measured(CMRC2018, ["《北京》大学"], "北京大学。") == (1.0, 1.0)
     exact, f1 = measured(CMRC2018, ["1998年在北京"], "在1998年")
     assert exact == 0.0 and f1 == pytest.approx(2 * 2 / (5 + 3))
+    # A word that is repeated counts as often as both have it, and a gap ends a run.
+    assert measured(SQUAD1, ["cat cat dog"], "cat cat cat") == (0.0, pytest.approx(2 * 2 / (3 + 3)))
+    assert measured(SQUAD2, ["dog"], "dog dog") == (0.0, pytest.approx(2 * 1 / (1 + 2)))
+    assert measured(CMRC2018, ["北京大学"], "北大学") == (0.0, pytest.approx(2 * 2 / (4 + 3)))
+    assert measured(CMRC2018, ["甲乙丙丁"], "甲丙丁乙") == (0.0, pytest.approx(2 * 2 / (4 + 4)))
     assert units_of("Bill's CD “A, B”共3.5元") == ["bill", "'s", "cd", "a", ",", "b", "共", "3.5", "元"]
 
 

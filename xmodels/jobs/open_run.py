@@ -14,6 +14,8 @@ from xmodels.tasks.base import answer
 from xmodels.tasks.base.find import load_part
 from xmodels.tasks.base.generation import Generator
 
+SHOWN = 5  # labels
+
 
 class OpenRun:
     """A run of `finetune`, which predicts, or of `pretrain`, which fills masks, generates or translates.
@@ -25,6 +27,17 @@ class OpenRun:
 
     def __init__(self, source: str, predictor: answer.Predictor | None, generator: Generator | None):
         self.source, self.predictor, self.generator = source, predictor, generator
+
+    def __repr__(self) -> str:
+        """Returns what it is of, what it has learnt, and what can be asked of it."""
+        answers = self.predictor or self.generator
+        about = [type(answers.backbone).__name__]
+        if self.predictor is not None:
+            about.append(f"task={self.predictor.task.label}")
+            labels = self.predictor.labels
+            about += [f"labels={', '.join(labels[:SHOWN])}{', …' if len(labels) > SHOWN else ''}"] if labels else []
+        able = [name for name, has in (("predict", self.predictor), ("generate", self.generator)) if has is not None]
+        return f"<{self.source}: {', '.join(about)}; {' and '.join(able)}>"
 
     def predict(self, inputs: str | Sequence, batch_size: int = 32, **flags) -> list:
         """Returns the prediction of each input, as the task gives it, in the order of the inputs.

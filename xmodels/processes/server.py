@@ -130,6 +130,9 @@ def begin(request: dict) -> None:
 
 
 def main(arguments: list[str]) -> None:
+    end_with(
+        os.getppid()
+    )  # also while it imports TensorFlow and does not look at its pipe; its commands then end with it
     signal.signal(signal.SIGINT, lambda number, frame: None)  # Ctrl-C reaches everybody; who asks decides what ends
     requests, answers = map(int, arguments)
     request = Server(requests, answers).serve()
