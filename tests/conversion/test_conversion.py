@@ -36,7 +36,7 @@ def random_checkpoint(heads=HEADS, **changes):
     config = dataclasses.replace(CONFIG, **changes)
     lengths = TABLE.lengths(config) | {"C": 3}
     random = np.random.default_rng(1)
-    names = {name: axes for name, axes, _, _ in rows(TABLE.hugging_face.variables, TABLE, config)}
+    names = {name: axes for name, axes, _, _ in rows(TABLE.variables(TABLE.hugging_face), TABLE, config)}
     values = {
         name: random.normal(size=[lengths[axis] for axis in axes.split()]).astype("float32")
         for name, axes in names.items()
@@ -119,8 +119,8 @@ ALIKE = ("classify", "multi_label", "regress", "choose", "tag")  # of which a fo
 @pytest.mark.parametrize(
     ("variables", "tasks"),
     [
-        *((variables_of(TABLE.hugging_face, task), [task]) for task in ALIKE),
-        (TABLE.tensorflow1.variables, ["classify"]),
+        *((variables_of(TABLE, task), [task]) for task in ALIKE),
+        (TABLE.variables(TABLE.tensorflow1), ["classify"]),
     ],
 )
 def test_every_variable_is_mapped_once_in_both_directions(variables, tasks):

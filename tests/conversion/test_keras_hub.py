@@ -1,5 +1,6 @@
 """Presets of KerasHub compute what our networks compute, in both directions, and cut texts alike."""
 
+import dataclasses
 import io
 import json
 import os
@@ -298,9 +299,9 @@ def test_sentence_pieces_of_t5_go_both_ways(tmp_path):
         convert.save(loaded, f"keras_hub:{back}")
         again = MODELS.T5Tokenizer.from_preset(back)
         assert [again(each).tolist() for each in text[:3]] == [their(each).tolist() for each in text[:3]]
-    deeper = convert.dataclasses.replace(loaded.config, num_decoder_layers=5)
+    deeper = dataclasses.replace(loaded.config, num_decoder_layers=5)
     with pytest.raises(CheckpointError, match="cannot say `num_decoder_layers` = 5"):
-        convert.save(convert.dataclasses.replace(loaded, config=deeper), f"keras_hub:{tmp_path}/deeper")
+        convert.save(dataclasses.replace(loaded, config=deeper), f"keras_hub:{tmp_path}/deeper")
 
 
 def change(path, edit):
@@ -339,7 +340,7 @@ def test_what_kerashub_cannot_say_is_refused(tmp_path):
     path = str(tmp_path / "preset")
     MAKE["bert"]().save_to_preset(path)
     loaded = convert.load(f"keras_hub:{path}")
-    exact = convert.dataclasses.replace(loaded, config=convert.dataclasses.replace(loaded.config, activation="gelu"))
+    exact = dataclasses.replace(loaded, config=dataclasses.replace(loaded.config, activation="gelu"))
     with pytest.raises(CheckpointError, match="cannot say `activation` = 'gelu'"):
         convert.save(exact, f"keras_hub:{tmp_path}/out")
     assert not os.path.exists(tmp_path / "out")

@@ -22,7 +22,7 @@ from tests.helpers.samples import make_records
 from xmodels.comparison import networks
 from xmodels.conversion import convert
 from xmodels.conversion.tables.albert import HUGGING_FACE, SETTINGS, TABLE, TENSORFLOW1
-from xmodels.conversion.tensors import rows, tensors_from
+from xmodels.conversion.tensors import rows, to_their_tensors
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.interfaces.reading import Reading
 from xmodels.models import folder
@@ -149,7 +149,7 @@ def test_gradient_norms(name):
     gradients = tape.gradient(loss, {n: weight.value for n, weight in weights.items()})
     gradients = {n: tf.convert_to_tensor(gradient).numpy() for n, gradient in gradients.items()}
     form = TENSORFLOW1 if name.startswith("original") else HUGGING_FACE
-    theirs = tensors_from(gradients, form.variables, TABLE, case.loaded.config)
+    theirs = to_their_tensors(gradients, TABLE.variables(form), TABLE, case.loaded.config)
     expected = dict(zip(case.outputs["grad_norm_names"], case.outputs["grad_norm_values"], strict=True))
     assert set(theirs) == set(expected)
     for tensor, norm in expected.items():
@@ -364,7 +364,7 @@ def checkpoint(heads=HEADS, **changes):
     lengths, random = TABLE.lengths(config) | {"C": 3}, np.random.default_rng(1)
     values = {
         name: random.normal(size=[lengths[axis] for axis in axes.split()]).astype("float32")
-        for name, axes, _, _ in rows(HUGGING_FACE.variables, TABLE, config)
+        for name, axes, _, _ in rows(TABLE.variables(HUGGING_FACE), TABLE, config)
         if name.startswith("backbone.") or name.split(".")[1] in heads
     }
     text = "".join(f"{token}\n" for token in TOKENS)

@@ -99,7 +99,7 @@ def test_loss_and_gradients_are_those_of_the_original(network):
     assert_close(objective.logits(backbone(BATCH)["sequence_output"], backbone), CASE.outputs["lm_logits"])
     names = {
         ours.removeprefix("backbone."): their
-        for ours, _, their, _ in rows(TABLE.hugging_face.variables, TABLE, backbone.config)
+        for ours, _, their, _ in rows(TABLE.variables(TABLE.hugging_face), TABLE, backbone.config)
     }
     found = {names[ours]: gradient for ours, gradient in gradients.items()}
     atol = 1e-5 * float(CASE.outputs["grad_norm_values"].max())

@@ -196,7 +196,7 @@ def test_gradients_are_those_of_hugging_face(hugging_face):
         losses, _ = objective.score(backbone(batch), batch, backbone)
         return sum(total / weight for total, weight in losses.values())
 
-    assert_gradients(backbone, objective, loss, hugging_face.case.outputs, TABLE.hugging_face.variables)
+    assert_gradients(backbone, objective, loss, hugging_face.case.outputs, TABLE.variables(TABLE.hugging_face))
 
 
 def test_states_and_log_probabilities_are_those_of_the_original_code(original):
@@ -230,7 +230,7 @@ def test_losses_are_those_of_the_original_code(original):
 
 
 def test_gradients_are_those_of_the_original_code(original):
-    variables = TABLE.tensorflow1.variables
+    variables = TABLE.variables(TABLE.tensorflow1)
     assert_gradients(
         original.backbone, original.objective, lambda: sum(original_losses(original)), original.case.outputs, variables
     )

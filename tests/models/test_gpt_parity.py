@@ -18,7 +18,7 @@ from tests.helpers.invocation import invoke
 from tests.helpers.parity import assert_close, assert_gradient_norms, assert_outputs, gradients_of, read_case
 from xmodels.conversion import convert
 from xmodels.conversion.formats import table_of
-from xmodels.conversion.tensors import tensors_from
+from xmodels.conversion.tensors import to_their_tensors
 from xmodels.decoding.beam import beam_search, mean_penalty
 from xmodels.decoding.memory import Copies, Shared
 from xmodels.decoding.sampling import generate
@@ -90,7 +90,7 @@ def test_loss_and_gradient_norms(name):
     loss, values = gradients_of(mean, {f"backbone.{n}": v for n, v in named_weights(backbone).items()})
     assert_close(loss, case.outputs["loss"])
     table = table_of(CASES[name])
-    found = tensors_from(values, table.hugging_face.variables, table, backbone.config)
+    found = to_their_tensors(values, table.variables(table.hugging_face), table, backbone.config)
     assert_gradient_norms(found, case.outputs, atol=1e-5)
 
 

@@ -21,7 +21,7 @@ from data_pipelines.text.spelling import spell_out, spelling
 from data_pipelines.text.tokenizer_settings import PAIR
 from tests.helpers.samples import ROOT
 from xmodels.conversion import convert
-from xmodels.conversion.vocabularies import TokenizerFiles, as_pair
+from xmodels.conversion.vocabularies import TokenizerFiles, as_pair, read_hugging_face
 from xmodels.layers.positions import concatenated_sinusoid
 from xmodels.models import folder
 from xmodels.models.checkpoint import Checkpoint
@@ -93,9 +93,9 @@ def test_a_folder_that_lacks_a_file_or_has_another_list_is_refused(vocabulary, t
     with pytest.raises(DataError, match=r"target\.spm: no such file"):
         open_tokenizer(str(path))
     with pytest.raises(
-        CheckpointError, match=r"target\.spm: missing. The vocabulary is vocab.json, source.spm, target"
+        CheckpointError, match=r"target\.spm: missing. The vocabulary is vocab.json, source.spm and target"
     ):
-        convert.vocabularies.read_hugging_face(str(path))
+        read_hugging_face(str(path))
     path = copied("other")
     (path / "vocab.json").write_text(json.dumps({"</s>": 0, "<unk>": 1, "a": 2, "<pad>": 3}))
     with pytest.raises(DataError, match=r"has 2 of the 1,500 pieces of .*source\.spm"):

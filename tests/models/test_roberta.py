@@ -4,7 +4,6 @@ import argparse
 import dataclasses
 import json
 import pathlib
-import re
 
 import keras
 import numpy as np
@@ -145,17 +144,13 @@ def test_what_is_written_is_what_was_read(theirs, loaded, tmp_path):
 
 def fairseq_names(weights):
     """The weights of the case by fairseq's names, with query, key and value fused as in the oldest files."""
-    back = {theirs: ours for ours, theirs in fairseq.PARTS.items() if ours != "layernorm_embedding"}
     found = {}
-    for name, tensor in weights.items():
-        part, _, kind = name.rpartition(".")
-        layer = re.fullmatch(r"roberta\.encoder\.layer\.(\d+)\.(.+)", part)
-        if layer:
-            found[f"decoder.sentence_encoder.layers.{layer[1]}.{back[layer[2]]}.{kind}"] = tensor
-        elif part in back:
-            found[f"decoder.sentence_encoder.{back[part]}.{kind}"] = tensor
-        elif name.startswith("lm_head"):
-            found[f"decoder.{name}"] = tensor
+    for ours, theirs in fairseq.FORM.names.items():
+        for index in range(CASE.numbers["num_layers"] if "{block}" in ours else 1):
+            found[f"decoder.sentence_encoder.{theirs}".format(block=index)] = weights[
+                HUGGING_FACE.names[ours].format(block=index)
+            ]
+    found = {name.replace("sentence_encoder.lm_head", "lm_head"): tensor for name, tensor in found.items()}
     for kind in ("weight", "bias"):
         for index in range(CASE.numbers["num_layers"]):
             attention = f"decoder.sentence_encoder.layers.{index}.self_attn."
@@ -180,7 +175,7 @@ def test_fairseq_is_read_with_its_dictionary(loaded, tmp_path):
     entries = [*map(str, reversed(range(94))), *fillers]
     (tmp_path / "dict.txt").write_text("".join(f"{entry} 7\n" for entry in entries))
     (tmp_path / "vocab.bpe").write_text("#version: 0.2\n")
-    found = fairseq.loaded_from(fairseq_names(CASE.weights), ARGUMENTS, str(tmp_path), "model.pt")
+    found = fairseq.to_checkpoint(fairseq_names(CASE.weights), ARGUMENTS, str(tmp_path), "model.pt")
     assert found.config == dataclasses.replace(loaded.config, num_segments=1)
     segments = "backbone.embedding.segment.embeddings"
     assert set(found.values) == set(loaded.values) and not found.values[segments].any()
@@ -193,16 +188,16 @@ def test_fairseq_is_read_with_its_dictionary(loaded, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"encoder_layers": None}, "its `args` lack encoder_layers"),
+        ({"encoder_layers": None}, "model.pt, `args`: missing keys: encoder_layers"),
         ({"activation_fn": "relu"}, "`activation_fn` = 'relu'"),
         ({"encoder_attention_heads": 5}, "heads"),
-        ({"encoder_layers": 4}, r"missing .16.: roberta.encoder.layer.3"),
+        ({"encoder_layers": 4}, r"missing .16.: layers.3.fc1"),
     ],
 )
 def test_a_fairseq_file_that_does_not_fit_is_named(change, message):
     arguments = {name: value for name, value in {**ARGUMENTS, **change}.items() if value is not None}
     with pytest.raises(CheckpointError, match=message):
-        fairseq.loaded_from(fairseq_names(CASE.weights), arguments, "absent", "model.pt")
+        fairseq.to_checkpoint(fairseq_names(CASE.weights), arguments, "absent", "model.pt")
 
 
 def test_a_pickle_of_fairseq_is_not_read_unasked(tmp_path):

@@ -112,7 +112,7 @@ def test_loss_and_gradients_are_those_of_the_original(network):
     value, gradients = gradients_of(loss, named_weights(backbone))
     assert_close(value, CASE.outputs["loss"])
     assert_close(objective.logits(backbone(BATCH)["sequence_output"], backbone), CASE.outputs["lm_logits"])
-    listed = rows(TABLE.hugging_face.variables, TABLE, backbone.config)
+    listed = rows(TABLE.variables(TABLE.hugging_face), TABLE, backbone.config)
     found = {their: gradients[ours.removeprefix("backbone.")] for ours, _, their, _ in listed}
     assert_gradient_norms(found, CASE.outputs)
 

@@ -25,7 +25,7 @@ from tests.helpers.samples import ROOT
 from tests.models.test_gpt_parity import network, shifted
 from xmodels.conversion import convert
 from xmodels.conversion.formats import table_of
-from xmodels.conversion.tensors import tensors_from
+from xmodels.conversion.tensors import to_their_tensors
 from xmodels.interfaces.reading import Reading
 from xmodels.jobs.finetune.options import Options
 from xmodels.models import folder
@@ -189,7 +189,7 @@ def test_both_losses_and_their_gradients_are_those_of_hugging_face():
     theirs["multiple_choice_head.summary.bias"] = found.pop("head.bias")
     table = table_of("gpt")
     of_network = {f"backbone.{name}": value for name, value in found.items()}
-    theirs |= tensors_from(of_network, table.hugging_face.variables, table, backbone.config)
+    theirs |= to_their_tensors(of_network, table.variables(table.hugging_face), table, backbone.config)
     expected = dict(zip(case.outputs["grad_norm_names"], case.outputs["grad_norm_values"], strict=True))
     assert set(theirs) == set(expected)
     for name, norm in expected.items():

@@ -24,7 +24,7 @@ def config_from(form: Format, stored: Mapping[str, Any], config_class: type[Toke
     missing = [theirs for theirs, ours in form.settings.items() if ours in required and theirs not in stored]
     if missing:
         raise CheckpointError(f"{source}: missing keys: {', '.join(missing)}.")
-    values |= {**_activation_from(form, stored, source), **form.implied(stored)}
+    values |= {**_activation_from(form, stored, source), **form.infer_fields(stored)}
     spelled = {ours: theirs for theirs, ours in form.settings.items() if theirs in stored}
     return config_class.from_json(values, source, spelled | {"activation": form.activation_key})
 
@@ -54,7 +54,7 @@ def config_to(form: Format, config: TokenConfig, target: str, source: Format | N
     written = {
         **form.fixed,
         **settings,
-        **form.derived(config),
+        **form.infer_settings(config),
         **_activation_to(form, values.get("activation"), target, source),
     }
     back = config_from(form, written, type(config), target).values()

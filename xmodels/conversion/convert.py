@@ -2,10 +2,9 @@
 `fairseq:FOLDER`, `paddle:FOLDER`, or a model folder of ours."""
 
 import contextlib
-import dataclasses
 import os
 import shutil
-from typing import Any
+from types import ModuleType
 
 import keras
 import numpy as np
@@ -19,28 +18,31 @@ from xmodels.conversion import (
     hugging_face,
     keras_hub,
     names,
+    ours,
     paddle,
-    rankers,
-    taggers,
+    stand_ins,
     tensorflow1,
     tensors,
-    vocabularies,
     word_vectors,
 )
-from xmodels.layers.poolings import parts
 from xmodels.models import folder
 from xmodels.models.checkpoint import Checkpoint
-from xmodels.objectives.find import is_objective
-from xmodels.tasks.base.find import JOINT_HEAD, task_class
+from xmodels.tasks.base.find import task_class
 
-RUN_MODEL = "backbone"  # where a run folder keeps its model folder
-MANIFEST = "manifest.json"  # what tells a folder of records
-READOUTS = ".attention_pooling.", ".layer_mix."  # in names of weights of tasks, which no other format has
-TASK = "task.json"  # what says what it has learnt
-RUN_STATES = "checkpoints"  # and where the states from which it resumes
+# Prefix of the name of a checkpoint -> the module that reads it, and writes it but for fairseq's.
+MODULES = {
+    "": ours,
+    "hf": hugging_face,
+    "tf1": tensorflow1,
+    "keras_hub": keras_hub,
+    "fairseq": fairseq,
+    "paddle": paddle,
+}
 
-READERS = {"hf": hugging_face, "tf1": tensorflow1, "keras_hub": keras_hub, "fairseq": fairseq, "paddle": paddle}
-WRITERS = {"hf": hugging_face.write, "keras_hub": keras_hub.write, "paddle": paddle.write}
+
+def module_of(kind: str) -> ModuleType:
+    """Returns the module of a format."""
+    return MODULES[kind] if kind in MODULES else find.load(kind)
 
 
 def load(source: str, allow_pickle: bool = False) -> Checkpoint:
@@ -56,11 +58,7 @@ def load(source: str, allow_pickle: bool = False) -> Checkpoint:
     """
     kind, path = names.split(source)
     names.check_there(source)
-    if not kind:
-        found = _read_ours(path)
-    else:
-        reader = READERS[kind] if kind in READERS else find.load(kind)
-        found = tensorflow1.read(path) if kind == "tf1" else reader.read(path, allow_pickle)
+    found = module_of(kind).read(path, allow_pickle)
     folder.check_finite(found.values, source)
     return found
 
@@ -80,37 +78,44 @@ def save(loaded: Checkpoint, target: str) -> None:
         word_vectors.write(target, loaded)
         return
     kind, path = names.split(target)
-    if kind == "fairseq" or (kind in find.names() and not hasattr(find.load(kind), "write")):
+    if not hasattr(module_of(kind), "write"):
         raise UsageError(
             f"{target}: {kind}'s format is read, not written. Write hf:FOLDER, tf1:FOLDER or a folder of ours."
         )
     if kind in find.names() and loaded.model != find.load(kind).MODEL:
         raise CheckpointError(f"{target}: is a format of {find.load(kind).MODEL}, and this is a {loaded.model}.")
     if kind:
-        tasks = sorted(label for label in heads_without_place(loaded, target) if task_class(label) is not None)
+        tasks = sorted(filter(task_class, heads_without_place(loaded, target)))
         if tasks:
             raise CheckpointError(
                 f"{target}: this format has no place for what a {loaded.model} has learnt for --task={', '.join(tasks)}. "
                 "Convert the run that it was fine-tuned from, or serve this one with `xmodels export_model`."
             )
         check_pooling(loaded, target)
-        taggers.check_plain(loaded, target)
-    else:
-        taggers.check_known(loaded, target)
+    _check_heads(loaded, target, is_ours=not kind)
     _check_vocabulary(loaded)
-    loaded = rankers.as_regression(loaded) if kind == "hf" else loaded
-    path, prefix = tensorflow1.parted(path) if kind == "tf1" else (path, None)
+    loaded = stand_ins.as_written(loaded) if kind == "hf" else loaded
+    path, prefix = tensorflow1.split_prefix(path) if kind == "tf1" else (path, None)
     with _new_folder(path) as unfinished:
-        if kind == "tf1":
+        if prefix:
             tensorflow1.write(unfinished, loaded, prefix)
         else:
-            write = _write_ours if not kind else WRITERS[kind] if kind in WRITERS else find.load(kind).write
-            write(unfinished, loaded)
+            module_of(kind).write(unfinished, loaded)
+
+
+def _check_heads(loaded: Checkpoint, target: str, is_ours: bool) -> None:
+    """Raises a CheckpointError where a target has no place for all that the head of a task has."""
+    for label in sorted(loaded.heads & set(formats.published_heads())):
+        head = formats.published_heads()[label]
+        if is_ours:
+            head.check_own(loaded, target)
+        elif flags := head.own_flags(loaded):
+            head.refuse(loaded, flags, target)
 
 
 def check_pooling(loaded: Checkpoint, target: str) -> None:
     """Raises a CheckpointError where a task reads states otherwise than the heads of another format do."""
-    tasks = sorted(label for label in loaded.heads if task_class(label) is not None)
+    tasks = sorted(filter(task_class, loaded.heads))
     if loaded.pooling and tasks:
         raise CheckpointError(
             f"{target}: the heads of this format have no --pooling={loaded.pooling}, with which a {loaded.model} has learnt "
@@ -136,31 +141,20 @@ def heads_without_place(loaded: Checkpoint, target: str) -> set[str]:
     """Returns the labels of the heads of a checkpoint that the format of a target does not have."""
     if not formats.has_table(loaded.model):
         return set()
-    labels, table = (
-        {n.split(".")[1] for n in loaded.values if n.startswith("objective.")},
-        formats.table_of(loaded.model),
-    )
-    if names.split(target)[0] == "hf" and "regress" in {head.label for head in table.heads}:
-        labels -= {rankers.RANK}  # which is written as a regression
-    forms = {"keras_hub": table.keras_hub, "tf1": table.tensorflow1, "paddle": table.paddle}
-    if (kind := names.split(target)[0]) in forms:
-        variables = forms[kind].variables if forms[kind] else {}
-        return labels - {name.split(".")[1] for name in variables if name.startswith("objective.")}
-    return labels - {head.label for head in table.heads}
+    kind, table = names.split(target)[0], formats.table_of(loaded.model)
+    loaded = stand_ins.as_written(loaded) if kind == "hf" else loaded
+    labels = {name.split(".")[1] for name in loaded.values if name.startswith("objective.")}
+    if kind not in ("tf1", "paddle", "keras_hub"):
+        return labels - {head.label for head in table.heads}
+    theirs = table.names_in(table.forms[kind]) if kind in table.forms else ()
+    return labels - {name.split(".")[1] for name in theirs if name.startswith("objective.")}
 
 
 def fields_without_place(loaded: Checkpoint, target: str) -> list[str]:
-    """Fields of the configuration that a target of another format leaves out, with their weights: those that are given."""
+    """Returns the fields of the configuration that a target of another format leaves out, with their weights: those that are
+    given."""
     kind = names.split(target)[0]
-    if not kind or not formats.has_table(loaded.model):
-        return []
-    table = formats.table_of(loaded.model)
-    form = {
-        "hf": table.hugging_face,
-        "tf1": table.tensorflow1,
-        "paddle": table.paddle,
-        "keras_hub": table.keras_hub,
-    }.get(kind)
+    form = formats.table_of(loaded.model).forms.get(kind) if formats.has_table(loaded.model) else None
     return sorted(name for name in (form.left_out if form else ()) if getattr(loaded.config, name) is not None)
 
 
@@ -188,7 +182,7 @@ def verify(source: str, target: str, allow_pickle: bool = False) -> dict[str, fl
     Raises:
         CheckpointError: the two have different heads, or outputs of different shapes.
     """
-    both = [outputs(rankers.as_regression(load(each, allow_pickle))) for each in (source, target)]
+    both = [outputs(stand_ins.as_written(load(each, allow_pickle))) for each in (source, target)]
     shapes = [{name: value.shape for name, value in found.items()} for found in both]
     folder.report_misfits(*shapes, f"{target}, compared with {source},")
     return {name: float(np.max(np.abs(both[0][name] - both[1][name]))) for name in both[0]}
@@ -204,9 +198,9 @@ def outputs(loaded: Checkpoint) -> dict[str, np.ndarray]:
     logits = {}
     if formats.has_table(loaded.model):
         table = formats.table_of(loaded.model)
-        flags = taggers.own_flags(loaded.values, loaded.settings, loaded.config.hidden_dim)
         for head in table.heads:
-            if (loaded.pooling and task_class(head.label) is not None) or (head.label == "tag" and flags):
+            task = table.tasks.get(head.label)
+            if task and (loaded.pooling or task.own_flags(loaded)):
                 continue  # its head reads other states than the table says, or has more parts
             if head.label in loaded.heads or head.label not in table.groups:  # the latter have no weights
                 logits[f"{head.label}_logits"] = _logits(head, found, batch, backbone, loaded)
@@ -252,93 +246,8 @@ def _other_features(backbone, padding_mask: np.ndarray) -> dict[str, np.ndarray]
 def model_of(name: str) -> str:
     """Returns the network of a checkpoint of another format, told from its configuration."""
     kind, path = names.split(name)
-    if kind == "hf":
-        stored = folder.read_json(os.path.join(path, folder.CONFIG))
-        return formats.table_for(stored)[1]
-    if kind == "fairseq":
-        return "roberta"
-    if kind == "paddle":
-        return formats.paddle_model()
-    if kind == "keras_hub":
-        return keras_hub.model_of(path)
-    if kind in find.names():
-        return find.load(kind).MODEL
-    return tensorflow1.model_of(path)
-
-
-def _read_ours(path: str) -> Checkpoint:
-    run_model = os.path.join(path, RUN_MODEL)
-    if os.path.isfile(os.path.join(run_model, folder.CONFIG)):
-        path = run_model
-    elif os.path.isdir(os.path.join(path, RUN_STATES)):
-        raise CheckpointError(
-            f"{path}: this run is not finished, so it has no {RUN_MODEL}/ yet. The command that began it resumes it; its "
-            f"flags stand in {path}/flags.txt."
-        )
-    else:
-        names.check_folder(path)
-    if os.path.isfile(os.path.join(path, MANIFEST)) and not os.path.isfile(os.path.join(path, folder.CONFIG)):
-        raise CheckpointError(f"{path}: holds records, not a network. Records are named by --data_dir.")
-    folder.check_unchanged(path)
-    config, network = folder.read_config(path)
-    model = network.__module__.rsplit(".", 1)[-1]
-    source = os.path.join(path, folder.WEIGHTS)
-    values = folder.read_weights(source)
-    folder.check_tables(config, values, path)
-    if not formats.has_table(model):  # nobody else has a format for it; its weights are checked when they are assigned
-        heads = frozenset(name.split(".")[1] for name in values if name.startswith("objective."))
-        labels, files = folder.read_labels(path), vocabularies.read_ours(path)
-        return Checkpoint(model, config, values, files, heads, labels, **_described(path))
-    table = formats.table_of(model)
-    described = _described(path)
-    tagger = taggers.own_flags(values, described["settings"], config.hidden_dim)
-    # A head that reads several poolings side by side is wider than the table says.
-    wide = len(parts(described["pooling"] or "")) > 1
-    known = {head.label for head in table.heads if not (wide and task_class(head.label))} - (
-        {"tag"} if tagger else set()
-    )
-    further = {
-        n: value for n, value in values.items() if _head_of(n) not in (None, *known) or any(x in n for x in READOUTS)
-    }
-    loaded = tensors.loaded_from(
-        {name: value for name, value in values.items() if name not in further},
-        {name: (name, axes) for name, axes in table.axes.items()},
-        model,
-        config,
-        source,
-        tokenizer=vocabularies.read_ours(path),
-        labels=folder.read_labels(path),
-    )
-    loaded = dataclasses.replace(loaded, **described)
-    if not further:
-        return loaded
-    heads = loaded.heads | {name.split(".")[1] for name in further}
-    return dataclasses.replace(loaded, values=loaded.values | further, heads=heads, labels=folder.read_labels(path))
-
-
-def _described(path: str) -> dict[str, Any]:
-    """Returns what a model folder says of itself beside its network, and the run that it lies in of its task."""
-    task = os.path.join(os.path.dirname(os.path.abspath(path)), TASK)
-    is_of_run = os.path.basename(os.path.abspath(path)) == RUN_MODEL and os.path.isfile(task)
-    settings = folder.read_json(task).get("settings") if is_of_run else None
-    settings = settings if isinstance(settings, dict) else {}
-    return {"system": folder.read_system(path), "pooling": folder.read_pooling(path), "settings": settings}
-
-
-def _head_of(name: str) -> str | None:
-    """Returns the label of the task or objective of ours to which a weight belongs; None for other weights."""
-    prefix, _, rest = name.partition(".")
-    label = rest.partition(".")[0]
-    known = label.startswith(JOINT_HEAD) or task_class(label) is not None or is_objective(label)
-    return label if prefix == "objective" and known else None
-
-
-def _write_ours(path: str, loaded: Checkpoint) -> None:
-    tokenizer = loaded.tokenizer
-    files, settings = (tokenizer.files, None if tokenizer.unsure else tokenizer.settings) if tokenizer else (None, None)
-    folder.write_values(
-        path, loaded.model, loaded.config, loaded.values, files, settings, loaded.labels, loaded.system, loaded.pooling
-    )
+    module = module_of(kind)
+    return module.MODEL if kind in find.names() else module.model_of(path)
 
 
 @contextlib.contextmanager

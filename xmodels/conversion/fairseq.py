@@ -14,38 +14,47 @@ import numpy as np
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.byte_pairs import HEADER
-from xmodels.conversion import formats, tensors
+from xmodels.conversion import configurations, formats, tensors
+from xmodels.conversion.format_types import Format
+from xmodels.conversion.naming import TORCH, repeat
 from xmodels.conversion.pickles import check_allowed, unpickle
+from xmodels.conversion.tables import bart, bert
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import read_json
 
+NETWORK, SEGMENTS = "roberta", "backbone.embedding.segment.embeddings"
 MODEL, DICTIONARY, ENCODER, MERGES = "model.pt", "dict.txt", "encoder.json", "vocab.bpe"
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # the ids 0 to 3; the dictionary follows, and last comes:
 MASK = "<mask>"
-# An attribute of the arguments of fairseq's training -> our field.
-ARGUMENTS = {
-    "encoder_embed_dim": "hidden_dim", "encoder_layers": "num_layers", "encoder_attention_heads": "num_heads",
-    "encoder_ffn_embed_dim": "intermediate_dim", "max_positions": "max_sequence_length", "dropout": "dropout",
-    "attention_dropout": "attention_dropout",
-}  # fmt: skip
 PREFIX = re.compile(r"(?:decoder|encoder)\.(?:sentence_encoder\.)?")
-# fairseq's name of a part -> Hugging Face's.
-PARTS = {
-    "embed_tokens": "roberta.embeddings.word_embeddings",
-    "embed_positions": "roberta.embeddings.position_embeddings",
-    "emb_layer_norm": "roberta.embeddings.LayerNorm",
-    "layernorm_embedding": "roberta.embeddings.LayerNorm",
-    "self_attn.q_proj": "attention.self.query",
-    "self_attn.k_proj": "attention.self.key",
-    "self_attn.v_proj": "attention.self.value",
-    "self_attn.out_proj": "attention.output.dense",
-    "self_attn_layer_norm": "attention.output.LayerNorm",
-    "fc1": "intermediate.dense",
-    "fc2": "output.dense",
-    "final_layer_norm": "output.LayerNorm",
-}
 FUSED = re.compile(r"(.*self_attn)\.in_proj_(weight|bias)")  # of the oldest files: query, key and value
+TOKENS = "embed_tokens.weight"
+FORM = Format(
+    names={
+        **TORCH.weights({
+            "backbone.embedding.token": "embed_tokens",
+            "backbone.embedding.position": "embed_positions",
+            "backbone.embedding.norm": "emb_layer_norm",
+            **repeat(bert.BLOCK, "layers.{block}.", bart.BLOCK),
+            "objective.masked_lm.head.dense": "lm_head.dense",
+            "objective.masked_lm.head.norm": "lm_head.layer_norm",
+        }),
+        "objective.masked_lm.head.bias": "lm_head.bias",
+    },
+    transposed=r"\.weight$",
+    settings={
+        "vocabulary_size": "vocabulary_size",  # not of fairseq: the rows of the table
+        "encoder_embed_dim": "hidden_dim",
+        "encoder_layers": "num_layers",
+        "encoder_attention_heads": "num_heads",
+        "encoder_ffn_embed_dim": "intermediate_dim",
+        "max_positions": "max_sequence_length",
+        "dropout": "dropout",
+        "attention_dropout": "attention_dropout",
+    },
+    fixed={"activation_fn": "gelu"},
+)  # fmt: skip
 
 
 def read(path: str, allow_pickle: bool = False) -> Checkpoint:
@@ -70,78 +79,54 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
         raise CheckpointError(
             f"{file}: `args` or `cfg` is of the type {type(arguments).__name__}, which says no sizes."
         )
-    return loaded_from(
+    return to_checkpoint(
         stored["model"], arguments if isinstance(arguments, dict) else vars(arguments), folder or ".", file
     )
 
 
-def loaded_from(found: Mapping[str, np.ndarray], arguments: Mapping, folder: str, file: str) -> Checkpoint:
+def model_of(path: str) -> str:
+    """Returns the network whose folders are read."""
+    return NETWORK
+
+
+def to_checkpoint(found: Mapping[str, np.ndarray], arguments: Mapping, folder: str, file: str) -> Checkpoint:
     """Returns a checkpoint from fairseq's tensors and the arguments of its training.
 
     Raises:
         CheckpointError: as `read`.
     """
-    table, form = formats.table_of("roberta"), formats.table_of("roberta").hugging_face
-    renamed, left = _renamed(found)
-    config = _config(table.config, arguments, renamed, file)
-    segments = np.zeros((1, config.hidden_dim), np.float32)  # which fairseq's network does not have
-    renamed["roberta.embeddings.token_type_embeddings.weight"] = segments
-    loaded = tensors.loaded_from(
-        _without_copies(renamed, form, file), form.variables, "roberta", config, file, tokenizer=_tokenizer(folder)
-    )
-    if left:
-        loaded = dataclasses.replace(loaded, warnings=(*loaded.warnings, f"{file}: {', '.join(left)} are left out."))
-    return loaded
-
-
-def _config(config_class, arguments: Mapping, found: Mapping[str, np.ndarray], file: str):
-    missing = [name for name in ("encoder_layers", "encoder_attention_heads") if name not in arguments]
-    if missing:
-        raise CheckpointError(f"{file}: its `args` lack {', '.join(missing)}.")
-    if arguments.get("activation_fn", "gelu") != "gelu":
-        raise CheckpointError(f"{file}: cannot convert `activation_fn` = {arguments['activation_fn']!r}; only 'gelu'.")
-    values = {ours: arguments[theirs] for theirs, ours in ARGUMENTS.items() if theirs in arguments}
-    table = found.get("roberta.embeddings.word_embeddings.weight")
-    if table is None:
+    table = formats.table_of(NETWORK)
+    tensors_there, left = _rename(found)
+    tokens = tensors_there.get(TOKENS)
+    if tokens is None:
         raise CheckpointError(f"{file}: holds no table of tokens; is it a RoBERTa?")
-    spelled = {ours: theirs for theirs, ours in ARGUMENTS.items()}
-    return config_class.from_json({**values, "vocabulary_size": len(table)}, file, spelled)
+    output = tensors_there.pop("lm_head.weight", tokens)
+    if not np.array_equal(output, tokens):
+        raise CheckpointError(f"{file}: lm_head.weight differs from {TOKENS}; our network has one tensor for both.")
+    stored = {**arguments, "vocabulary_size": len(tokens)}
+    config = configurations.config_from(FORM, stored, table.config, f"{file}, `args`")
+    loaded = tensors.make_checkpoint(
+        tensors_there, table.variables(FORM), NETWORK, config, file, tokenizer=_tokenizer(folder)
+    )
+    segments = {SEGMENTS: np.zeros((1, config.hidden_dim), np.float32)}  # which fairseq's network does not have
+    warnings = [f"{file}: {', '.join(left)} are left out."] if left else []
+    return dataclasses.replace(loaded, values=loaded.values | segments, warnings=(*loaded.warnings, *warnings))
 
 
-def _renamed(found: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Returns the tensors by Hugging Face's names, and the names of those that stay away: heads of tasks, and what counts
+def _rename(found: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Returns the tensors by the names of `FORM`, and the names of those that stay away: heads of tasks, and what counts
     versions."""
     renamed, left = {}, []
     for name, tensor in found.items():
-        short = PREFIX.sub("", name, count=1)
+        short = PREFIX.sub("", name, count=1).replace("layernorm_embedding.", "emb_layer_norm.")
         if short.startswith("classification_heads."):
             left.append(name)
-        elif short.endswith(("version", "_float_tensor")):
-            continue
         elif fused := FUSED.fullmatch(short):
             for part, third in zip("qkv", np.split(tensor, 3), strict=True):
-                renamed[_name(f"{fused[1]}.{part}_proj.{fused[2]}")] = third
-        else:
-            renamed[_name(short)] = tensor
+                renamed[f"{fused[1]}.{part}_proj.{fused[2]}"] = third
+        elif not short.endswith(("version", "_float_tensor")):
+            renamed[short] = tensor
     return renamed, left
-
-
-def _name(short: str) -> str:
-    if short.startswith("lm_head."):
-        return short.replace("lm_head.weight", "lm_head.decoder.weight")
-    part, _, kind = short.rpartition(".")
-    layer = re.fullmatch(r"layers\.(\d+)\.(.+)", part)
-    if layer and layer[2] in PARTS:
-        return f"roberta.encoder.layer.{layer[1]}.{PARTS[layer[2]]}.{kind}"
-    return f"{PARTS[part]}.{kind}" if part in PARTS else short
-
-
-def _without_copies(found: dict[str, np.ndarray], form: formats.HuggingFace, file: str) -> dict[str, np.ndarray]:
-    kept = dict(found)
-    for copy, original in form.tied.items():
-        if copy in kept and not np.array_equal(kept.pop(copy), kept[original]):
-            raise CheckpointError(f"{file}: the tensor that is {copy} elsewhere differs from {original}.")
-    return kept
 
 
 def _tokenizer(folder: str) -> TokenizerFiles | None:

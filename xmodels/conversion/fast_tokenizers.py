@@ -63,7 +63,7 @@ def settings_of(folder: str, stored: dict, kind: str | None = None) -> dict:
     return found
 
 
-def said_otherwise(stored: dict) -> dict[str, dict[str, Any]]:
+def read_changes(stored: dict) -> dict[str, dict[str, Any]]:
     """Returns what the settings of a class of its own change in the normalizer and the pre-tokenizer of `tokenizer.json`."""
     if stored.get("tokenizer_class") in WHOLE:
         return {}

@@ -1,160 +1,23 @@
-"""What a table says about somebody else's checkpoints: the names of tensors, and of what a configuration holds."""
+"""What a table says about the checkpoints of others of one network, and the registry of tables."""
 
 import dataclasses
+import functools
 import importlib
 import pkgutil
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from data_pipelines.errors import CheckpointError
-from data_pipelines.text.frames import BERT, Frame
 from xmodels.conversion import tables
+from xmodels.conversion.axes import axes_of, counts_of, lengths_of
+from xmodels.conversion.format_types import TASK_CLASSES, Format, HuggingFace, KerasHub, Paddle, TensorFlow1
+from xmodels.interfaces.reading import Reading
 from xmodels.models.config import TokenConfig
 from xmodels.objectives.base import Objective
+from xmodels.tasks.base import find
+from xmodels.tasks.base.published_head import PublishedHead
 
-Variables = Mapping[str, tuple[str, str]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Format:
-    """The names of one kind of checkpoint.
-
-    Attributes:
-        variables: our name -> (their name, their axes). Placeholders such as `{block}` count what `Table.counts` says, and a
-            name that ends in `[1/3]` is the second third of the last axis of a tensor, `[:1/3]` of its first, and one in `[1]` the
-            second row of its first.
-        settings: the key in their config.json -> our field.
-        activations: their name -> ours. The first that fits is written. Empty where networks have no choice.
-        activation_key: the key of the activation in their config.json.
-        fixed: keys of their config.json that may hold this value only.
-        implied: from what their config.json holds, those of our fields that it does not name.
-        derived: the keys of their config.json that follow from several of our fields; the inverse of `implied`.
-        complete: fills in what their config.json may leave out.
-        left_out: those of our fields, and the weights that they make, that the format has no place for and whose loss changes
-            nothing of what it can say.
-        unsaid: our fields of which their config.json says nothing, as they do not change what a network computes. They are
-            read as our defaults.
-    """
-
-    variables: Variables
-    settings: Mapping[str, str]
-    activations: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    activation_key: str = "hidden_act"
-    fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    implied: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda stored: {}
-    derived: Callable[[Any], dict[str, Any]] = lambda config: {}
-    complete: Callable[[dict], dict] = dict
-    left_out: frozenset[str] = frozenset()
-    unsaid: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class HuggingFace(Format):
-    """The names in folders of the `transformers` library. `fixed` holds the `model_type`.
-
-    Attributes:
-        architectures: the class that `transformers` builds for a set of heads; the first whose heads are all present is
-            written.
-        prefix, bare_parts: a checkpoint of the network alone begins with one of `bare_parts`, without `prefix`.
-        old_endings: endings of names that older files have, -> the present ones.
-        buffers: patterns of names that hold no weights.
-        tied: a copy of a tensor -> the name under which it counts.
-        claims: tells the folders of a network from those of another one with the same `model_type`, by their config.json.
-        untyped: whether folders that name no `model_type`, as those of 2018, are of this kind.
-        continues: whether the network continues texts, so that its folder names the tokens with which they begin and end.
-        frame: where special tokens stand around its texts.
-        byte_bpe_class, sentence_piece_class: the class of its tokenizer, where that is BPE over bytes, or SentencePiece.
-        pairs_models: whether its tokenizer has a SentencePiece model for each side, so that one is written twice.
-        decoder_start: the role of the token that a decoder reads first; None where there is no encoder beside it.
-        forced: ids of its config.json that say how each text that it writes begins and ends -> roles of these tokens.
-        refined: (configuration, tensors) -> the configuration, with what only the tensors tell.
-        doubts: from what their config.json holds, what of it is probably not as the network was trained.
-    """
-
-    architectures: tuple[tuple[str, frozenset[str]], ...]
-    prefix: str
-    bare_parts: tuple[str, ...]
-    old_endings: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    buffers: tuple[str, ...] = ()
-    tied: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    claims: Callable[[Mapping[str, Any]], bool] | None = None
-    untyped: bool = False
-    continues: bool = False
-    frame: Frame = BERT
-    byte_bpe_class: str = "PreTrainedTokenizerFast"
-    sentence_piece_class: str = "AlbertTokenizer"
-    pairs_models: bool = False
-    decoder_start: str | None = None
-    forced: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    refined: Callable[[Any, Mapping[str, np.ndarray]], Any] = lambda config, found: config
-    doubts: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda stored: ()
-
-    def is_buffer(self, name: str) -> bool:
-        """Returns whether a name of theirs holds no weights."""
-        return any(re.fullmatch(pattern, name) for pattern in self.buffers)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TensorFlow1(Format):
-    """The names in a folder of a TensorFlow 1 checkpoint.
-
-    Attributes:
-        config_file: the file of the configuration, which tells the network.
-        checkpoint: the prefix of the files of weights that is written.
-        sentence_pieces: how the original code reads a SentencePiece model that lies beside the checkpoint.
-        vocabulary_files: our names of the files of a vocabulary -> those of the original code, where they differ.
-        renamed: patterns of the beginnings of names that depend on the task -> those of `variables`.
-    """
-
-    config_file: str
-    checkpoint: str
-    sentence_pieces: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    vocabulary_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Paddle(Format):
-    """The names in a folder of PaddlePaddle's static graphs, as Baidu released them in 2019.
-
-    Attributes:
-        config_file: the file of the configuration.
-        reversed_classes: our names of weights whose last axis counts two classes the other way round.
-        other_heads: a pattern of names of heads that have no place here, where `variables` does not have them.
-    """
-
-    config_file: str
-    reversed_classes: frozenset[str] = frozenset()
-    other_heads: str | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class KerasHub(Format):
-    """The names in presets of KerasHub. Layers are counted as `layers/transformer_encoder_{block}`, from 0.
-
-    Attributes:
-        class_name: of the network.
-        tokenizer_class: of its tokenizer; `word_pieces`, `byte_bpe` and `sentence_pieces` say of which kind.
-        classifier: the class of a classifier, whose head has the names below `task/`; None where ours is another.
-        masked_lm: likewise of a masked language model.
-        num_sentinels: tokens behind those of a SentencePiece model, which its tokenizer does not know, where there are rows for them.
-        positions: names of tables that lack the rows before the first position.
-        folded: our name of a table of one row that is added everywhere -> that of the table that holds it as well there.
-    """
-
-    class_name: str
-    tokenizer_class: str
-    word_pieces: bool = False
-    byte_bpe: bool = False
-    sentence_pieces: bool = False
-    classifier: str | None = None
-    masked_lm: str | None = None
-    num_sentinels: int = 0
-    positions: tuple[str, ...] = ()
-    folded: Mapping[str, str] = dataclasses.field(default_factory=dict)
+Variables = Mapping[str, tuple[str, str]]  # our name -> (their name, their axes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,16 +40,28 @@ class Head:
         return f"objective.{self.label}."
 
 
+def logits_of_states(head: Objective, outputs, batch, backbone):
+    """Returns the logits of an objective that predicts a token from each state."""
+    return head.logits(outputs["sequence_output"], backbone)
+
+
+def logits_of_pairs(head: Objective, outputs, batch, backbone):
+    """Returns the logits of an objective that says what two segments are to each other."""
+    return head.head(outputs["pooled_output"])
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Table:
     """How others name the weights and the configuration of one network.
 
     Attributes:
         config: the class of the configuration.
-        axes: our name -> our axes, of every weight of the network and its heads.
-        lengths: configuration -> the length of every axis but C, the classes, which only a checkpoint knows.
+        objectives: what may stand beside the network from its pretraining.
+        reading: how the tasks on top of the network read texts.
+        further: our names of weights that no other format has.
+        own_axes: the end of our name -> our axes, of weights that only this network has.
+        own_lengths: configuration -> the lengths of further axes, or of those that are other ones than in `axes.lengths_of`.
         counts: configuration -> how many numbers each placeholder in the names takes: `{"block": 12}`.
-        heads: what may stand beside the network.
         optional: a part of the network that a checkpoint may lack as a whole -> the prefix of its weights. It then gets
             initial values.
         lacks: configuration -> prefixes of the weights that networks of this configuration do not have, with or without the numbers
@@ -194,16 +69,87 @@ class Table:
     """
 
     config: type[TokenConfig]
-    axes: Mapping[str, str]
-    lengths: Callable[[Any], dict[str, int]]
-    counts: Callable[[Any], dict[str, int]]
-    heads: tuple[Head, ...]
+    objectives: tuple[Head, ...]
     hugging_face: HuggingFace
     tensorflow1: TensorFlow1 | None = None
     paddle: Paddle | None = None
     keras_hub: KerasHub | None = None
+    reading: Reading = dataclasses.field(default_factory=Reading)
+    further: tuple[str, ...] = ()
+    own_axes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    own_lengths: Callable[[Any], dict[str, int]] = lambda config: {}
+    counts: Callable[[Any], dict[str, int]] = counts_of
     optional: Mapping[str, str] = dataclasses.field(default_factory=dict)
     lacks: Callable[[Any], tuple[str, ...]] = lambda config: ()
+
+    @property
+    def forms(self) -> dict[str, Format]:
+        """The formats that the network has, by the prefixes of names of checkpoints."""
+        forms = {"hf": self.hugging_face, "tf1": self.tensorflow1, "paddle": self.paddle, "keras_hub": self.keras_hub}
+        return {kind: form for kind, form in forms.items() if form}
+
+    @property
+    def tasks(self) -> dict[str, PublishedHead]:
+        """The tasks whose heads on top of this network other formats have."""
+        return {name: head for name, head in published_heads().items() if head.kind in self.hugging_face.heads}
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """What may stand beside the network."""
+        return *self.objectives, *(_head_of_task(name, task, self.reading) for name, task in self.tasks.items())
+
+    @functools.cached_property
+    def axes(self) -> dict[str, str]:
+        """Our name -> our axes, of every weight of the network and its heads."""
+        own = {f"{name}.{end}": axes for name, task in self.tasks.items() for end, axes in task.axes.items()}
+        names = [ours for form in self.forms.values() for ours in self.names_in(form)]
+        return {ours: axes_of(ours, {**own, **self.own_axes}) for ours in (*names, *self.further)}
+
+    def names_in(self, form: Format) -> dict[str, str]:
+        """Returns our name -> theirs, of the network and all heads that a format has."""
+        tasks = {
+            name: form.heads.get(task.kind, {})
+            for name, task in self.tasks.items()
+            if task.is_usual or form.tells_problems
+        }
+        return {
+            **form.names,
+            **{f"objective.{name}.{ours}": theirs for name, head in tasks.items() for ours, theirs in head.items()},
+        }
+
+    def variables(self, form: Format) -> Variables:
+        """Returns our name -> (their name, their axes), as `names_in`."""
+        names = self.names_in(form)
+        return {ours: (theirs, form.axes_of(ours, theirs, self.axes[ours])) for ours, theirs in names.items()}
+
+    def lengths(self, config) -> dict[str, int]:
+        """Returns the length of every axis but C, the classes, which only a checkpoint knows."""
+        return lengths_of(config) | self.own_lengths(config)
+
+    @property
+    def shared_names(self) -> dict[str, set[str]]:
+        """Hugging Face's names of the weights of each task whose head has a name in common with that of another task."""
+        heads = {name: set(self.hugging_face.heads[task.kind].values()) for name, task in self.tasks.items()}
+        return {
+            name: own
+            for name, own in heads.items()
+            if any(own & other for another, other in heads.items() if another != name)
+        }
+
+    @property
+    def classes(self) -> tuple[tuple[str, frozenset[str]], ...]:
+        """Hugging Face's classes, and the heads that make a checkpoint theirs; the first whose heads are all present is written.
+
+        Where nothing but the class tells what a head has learnt, it comes first, whatever else a checkpoint holds.
+        """
+        form, shared = self.hugging_face, self.shared_names
+        of_tasks = {
+            name: (form.family + form.endings[task.kind], frozenset({name})) for name, task in self.tasks.items()
+        }
+        told = [name for name, task in self.tasks.items() if name in shared and not (task.problem and task.is_usual)]
+        usual = tuple(each for name, each in of_tasks.items() if name not in told)
+        others = [usual if each == TASK_CLASSES else (each,) for each in form.architectures]
+        return *(of_tasks[name] for name in told), *(each for group in others for each in group)
 
     @property
     def groups(self) -> dict[str, str]:
@@ -212,8 +158,23 @@ class Table:
         return {**self.optional, **heads}
 
     def is_task(self, label: str) -> bool:
-        """Returns whether a head has classes, which a pretrained checkpoint is not expected to have."""
-        return any("C" in axes for name, axes in self.axes.items() if name.startswith(f"objective.{label}."))
+        """Returns whether a head is that of a task, which a pretrained checkpoint is not expected to have."""
+        return label in self.tasks
+
+
+def _head_of_task(name: str, task: PublishedHead, reading: Reading) -> Head:
+    return Head(
+        name,
+        lambda config, num_classes: task.make(config, num_classes, reading),
+        lambda head, outputs, batch, backbone: task.logits(head, outputs, batch),
+    )
+
+
+@functools.cache
+def published_heads() -> dict[str, PublishedHead]:
+    """Returns the heads of tasks that other formats have. The folders of tasks are the registry."""
+    files = {name: find.own(name, "convert") for name in find.names()}
+    return {name: file.HEAD for name, file in files.items() if hasattr(file, "HEAD")}
 
 
 def models_with_tables() -> list[str]:
@@ -246,34 +207,7 @@ def table_for(stored: Mapping[str, Any]) -> tuple[Table, str]:
     raise CheckpointError(f"No table says how to convert the model type {model_type!r}. Known: {types}.")
 
 
-def tensorflow1_forms() -> dict[str, TensorFlow1]:
-    """Returns the networks of which there are TensorFlow 1 checkpoints, and their names there."""
-    forms = {model: table_of(model).tensorflow1 for model in models_with_tables()}
+def models_with(kind: str) -> dict[str, Any]:
+    """Returns the networks of which there are checkpoints of a kind of format, such as `tf1`, and their names there."""
+    forms = {model: table_of(model).forms.get(kind) for model in models_with_tables()}
     return {model: form for model, form in forms.items() if form}
-
-
-def keras_hub_forms() -> dict[str, KerasHub]:
-    """Returns the networks of which there are presets of KerasHub, and their names there."""
-    forms = {model: table_of(model).keras_hub for model in models_with_tables()}
-    return {model: form for model, form in forms.items() if form}
-
-
-def paddle_model() -> str:
-    """Returns the network of which there are folders of PaddlePaddle; their configuration does not tell it."""
-    return next(model for model in models_with_tables() if table_of(model).paddle)
-
-
-def head_classes(family: str) -> tuple[tuple[str, frozenset[str]], ...]:
-    """Returns the classes of `transformers` whose heads have the names of a classifier's. One that is found is the class,
-    whatever else a checkpoint holds, as nothing but the class tells them apart."""
-    return (
-        (f"{family}ForTokenClassification", frozenset({"tag"})),
-        (f"{family}ForMultipleChoice", frozenset({"choose"})),
-        (f"{family}ForSequenceClassification", frozenset({"regress"})),
-        (f"{family}ForSequenceClassification", frozenset({"multi_label"})),
-    )
-
-
-def numbered_blocks(ours: str, theirs: str, rows: Variables) -> dict[str, tuple[str, str]]:
-    """Returns the rows of a part that is there several times: puts both prefixes, with their placeholders, before the names."""
-    return {ours + name: (theirs + their_name, axes) for name, (their_name, axes) in rows.items()}

@@ -39,32 +39,32 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
     generation = read_json(generation) if os.path.lexists(generation) else None
     decoder_ids = _decoder_ids(path, stored, generation, config.vocabulary_size) if form.decoder_start else {}
     found, source = _tensors(path, allow_pickle)
-    found = _present_names(found, form, source)
-    config = form.refined(config, found)
+    found = _rename_old(found, form, source)
+    config = form.refine(config, found)
     config_file = os.path.join(path, CONFIG)
-    task = heads.task_of_head(form, stored, found, config_file)
-    variables = heads.variables_of(form, task)
+    task = heads.task_of_head(table, stored, found, config_file)
+    variables = heads.variables_of(table, task)
     own = {theirs for _, _, theirs, _ in tensors.rows(variables, table, config, len(found) + 1)}
-    loaded = tensors.loaded_from(
+    loaded = tensors.make_checkpoint(
         _without_duplicates(found, form, own, source),
         variables,
         model,
         config,
         source,
         tokenizer=read_hugging_face(path),
-        labels=heads.labels_of(task, _labels(stored)),
+        labels=heads.labels_of(table, task, stored),
     )
-    heads.check_tags(loaded, config_file)
-    doubts = [f"{config_file}: {doubt}" for doubt in form.doubts(stored)]
-    if "classify" in loaded.heads and stored.get("id2label") and _labels(stored) is None:
-        doubts.append(
-            f"{config_file}: `id2label` must name the classes 0, 1, 2, …, each by a text of its own. Found: "
-            f"{stored['id2label']!r:.80}. The names are left out."
-        )
+    of_head = heads.warnings_of(table, loaded, stored, config_file)
+    doubts = [f"{config_file}: {doubt}" for doubt in form.warnings(stored)]
     return dataclasses.replace(
         loaded, special_ids=special_ids, generation=generation, decoder_ids=decoder_ids,
-        warnings=(*loaded.warnings, *warnings, *heads.notes(task, stored, config_file), *doubts), form=form,
+        warnings=(*loaded.warnings, *warnings, *of_head, *doubts), form=form,
     )  # fmt: skip
+
+
+def model_of(path: str) -> str:
+    """Returns our network of a folder."""
+    return formats.table_for(read_json(os.path.join(path, CONFIG)))[1]
 
 
 def _special_ids(stored: dict, vocabulary_size: int, source: str) -> tuple[dict[str, int], list[str]]:
@@ -107,13 +107,13 @@ def write(path: str, loaded: Checkpoint) -> None:
     """Fills the existing folder `path` with what `from_pretrained` reads."""
     table = formats.table_of(loaded.model)
     form = table.hugging_face
-    architecture = next(name for name, own in form.architectures if own <= loaded.heads)
+    architecture = next(name for name, own in table.classes if own <= loaded.heads)
     settings = {"architectures": [architecture], "dtype": "float32", "torch_dtype": "float32"}
     settings |= configurations.config_to(form, loaded.config, CONFIG, loaded.form)
     special_ids = _written_ids(loaded, form)
-    settings |= special_ids | form.derived(loaded.config)
-    settings |= heads.settings_of(form, loaded, tensors.num_classes(loaded.values, table))
-    written = tensors.tensors_from(loaded.values, form.variables, table, loaded.config)
+    settings |= special_ids | form.infer_settings(loaded.config)
+    settings |= heads.settings_of(table, loaded, tensors.num_classes(loaded.values, table))
+    written = tensors.to_their_tensors(loaded.values, table.variables(form), table, loaded.config)
     write_weights(written, os.path.join(path, WEIGHTS), "pt")
     write_json(os.path.join(path, CONFIG), settings)
     if form.continues or loaded.generation is not None:
@@ -140,15 +140,6 @@ def write_json(path: str, values: dict) -> None:
         file.write(json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
-def _labels(stored: dict) -> tuple[str, ...] | None:
-    """Returns the labels of a config.json's `id2label`, where it names each class once."""
-    names = stored.get("id2label")
-    if not isinstance(names, dict) or sorted(names) != sorted(map(str, range(len(names)))):
-        return None
-    labels = tuple(names[str(index)] for index in range(len(names)))
-    return labels if all(isinstance(label, str) for label in labels) and len(set(labels)) == len(labels) else None
-
-
 def _tensors(path: str, allow_pickle: bool) -> tuple[dict[str, np.ndarray], str]:
     """Returns all tensors of a folder, and the file that names them."""
     whole, index, pickled = (os.path.join(path, name) for name in (WEIGHTS, INDEX, PICKLE))
@@ -159,7 +150,7 @@ def _tensors(path: str, allow_pickle: bool) -> tuple[dict[str, np.ndarray], str]
     if not os.path.isfile(pickled):
         raise CheckpointError(f"{path}: holds neither {WEIGHTS} nor {INDEX}.")
     check_allowed(pickled, allow_pickle)
-    return _unpickled(pickled), pickled
+    return _read_pickle(pickled), pickled
 
 
 def _shards(path: str, index: str) -> dict[str, np.ndarray]:
@@ -179,14 +170,14 @@ def _shards(path: str, index: str) -> dict[str, np.ndarray]:
     return joined
 
 
-def _unpickled(path: str) -> dict[str, np.ndarray]:
+def _read_pickle(path: str) -> dict[str, np.ndarray]:
     found = unpickle(path)
     if not isinstance(found, dict) or not all(isinstance(tensor, np.ndarray) for tensor in found.values()):
         raise CheckpointError(f"{path}: expected a dictionary of tensors.")
     return found
 
 
-def _present_names(found: dict[str, np.ndarray], form: formats.HuggingFace, source: str) -> dict[str, np.ndarray]:
+def _rename_old(found: dict[str, np.ndarray], form: formats.HuggingFace, source: str) -> dict[str, np.ndarray]:
     """Undoes what older versions and bare networks call differently."""
     bare = not any(name.startswith(form.prefix) for name in found)
     renamed = {}

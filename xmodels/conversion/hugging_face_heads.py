@@ -8,35 +8,16 @@ from typing import Any
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
-from xmodels.conversion.formats import HuggingFace, Variables
+from xmodels.conversion.formats import Table, Variables
 from xmodels.models.checkpoint import Checkpoint
-from xmodels.tasks.base.find import task_class
+from xmodels.tasks.base.published_head import CHOICE, MULTI_LABEL, REGRESSION, SEQUENCE, SINGLE_LABEL
 
-PROBLEMS = {  # of classes `…ForSequenceClassification`
-    "single_label_classification": "classify",
-    "multi_label_classification": "multi_label",
-    "regression": "regress",
-}
-ONE_OUTPUT = ("regress", "choose")
+PROBLEMS = (SINGLE_LABEL, MULTI_LABEL, REGRESSION)  # of classes `…ForSequenceClassification`
 IDENTITY = "torch.nn.modules.linear.Identity"
 
 
-def names_of_heads(form: HuggingFace) -> dict[str, set[str]]:
-    """Returns their names of the weights of each task of ours whose head has a name in common with that of another task."""
-    names: dict[str, set[str]] = {}
-    for ours, (theirs, _) in form.variables.items():
-        label = ours.split(".")[1]
-        if ours.startswith("objective.") and task_class(label):
-            names.setdefault(label, set()).add(theirs)
-    return {
-        label: own
-        for label, own in names.items()
-        if any(own & other for another, other in names.items() if another != label)
-    }
-
-
 def task_of_head(
-    form: HuggingFace, stored: Mapping[str, Any], found: Mapping[str, np.ndarray], config_file: str
+    table: Table, stored: Mapping[str, Any], found: Mapping[str, np.ndarray], config_file: str
 ) -> str | None:
     """Returns the task that the head of a folder has learnt; None where the folder has no head whose meaning is in doubt.
 
@@ -47,11 +28,11 @@ def task_of_head(
     Raises:
         CheckpointError: the class or the problem is unknown, or the outputs do not suit it.
     """
-    names = names_of_heads(form)
+    form, names = table.hugging_face, table.shared_names
     present = {name for own in names.values() for name in own if name in found and not form.is_buffer(name)}
     if not present:
         return None
-    known = [name for name, _ in form.architectures]
+    known = [name for name, _ in table.classes]
     given = stored.get("architectures") or [None]
     name = given[0] if isinstance(given, list) else given
     if name is not None and name not in known:
@@ -59,95 +40,116 @@ def task_of_head(
             f"{config_file}: `architectures` is {name!r:.60}, which does not tell what {min(present)} is for. Known: "
             f"{', '.join(dict.fromkeys(known))}."
         )
-    of_class = {label for each, heads in form.architectures if each == name for label in heads}
-    tasks = of_class & set(names) - set(PROBLEMS.values())
-    task = tasks.pop() if tasks else _problem(stored, _num_outputs(form, "classify", found), config_file)
-    outputs = _num_outputs(form, task, found)
-    if task in ONE_OUTPUT and outputs not in (None, 1):
+    of_class = {label for each, heads in table.classes if each == name for label in heads}
+    tasks = [task for task in names if task in of_class and table.tasks[task].problem is None]
+    task = tasks[0] if tasks else _task_of_sequences(table, stored, found, config_file)
+    outputs = _num_outputs(table, table.tasks[task].kind, found)
+    if table.tasks[task].has_one_output and outputs not in (None, 1):
         raise CheckpointError(
             f"{config_file}: the head has {outputs} outputs; expected one number, which is what --task={task} gives a text."
         )
     return task
 
 
-def _problem(stored: Mapping[str, Any], outputs: int | None, config_file: str) -> str:
-    """Returns the task of a classifier of texts."""
+def _task_of_sequences(table: Table, stored: Mapping[str, Any], found, config_file: str) -> str:
+    """Returns the task of a head that reads whole texts."""
     problem = stored.get("problem_type")
     if problem is not None and (not isinstance(problem, str) or problem not in PROBLEMS):
         raise CheckpointError(
             f"{config_file}: unknown `problem_type` {problem!r:.60}; expected one of {', '.join(PROBLEMS)}."
         )
-    if outputs == 1 and problem != "multi_label_classification":
-        return "regress"  # a softmax over one class would say nothing
-    return PROBLEMS[problem] if problem else "classify"
+    if _num_outputs(table, SEQUENCE, found) == 1 and problem != MULTI_LABEL:
+        problem = REGRESSION  # a softmax over one class would say nothing
+    return next(task for task, head in table.tasks.items() if head.problem == (problem or SINGLE_LABEL))
 
 
-def _num_outputs(form: HuggingFace, task: str, found: Mapping[str, np.ndarray]) -> int | None:
-    """Returns the number of outputs of the head of a task; None where a damaged file does not tell."""
-    theirs, _ = form.variables[f"objective.{task}.head.kernel"]
+def _num_outputs(table: Table, kind: str, found: Mapping[str, np.ndarray]) -> int | None:
+    """Returns the number of outputs of a head of this kind; None where a damaged file does not tell."""
+    theirs = table.hugging_face.heads[kind]["head.kernel"]
     return found[theirs].shape[0] if theirs in found and found[theirs].ndim else None
 
 
-def variables_of(form: HuggingFace, task: str | None) -> Variables:
-    """Returns the names of a format without the heads that other tasks than `task` would have under the same names.
+def variables_of(table: Table, task: str | None) -> Variables:
+    """Returns the names of Hugging Face without the heads that other tasks than `task` would have under the same names.
 
     With None those of a classifier stay.
     """
-    others = set(names_of_heads(form)) - {task or "classify"}
-    return {ours: row for ours, row in form.variables.items() if _label(ours) not in others}
+    shared = table.shared_names
+    meant = task or next((name for name in shared if table.tasks[name].problem == SINGLE_LABEL), None)
+    others = tuple(f"objective.{name}." for name in shared if name != meant)
+    return {ours: row for ours, row in table.variables(table.hugging_face).items() if not ours.startswith(others)}
 
 
-def _label(ours: str) -> str | None:
-    return ours.split(".")[1] if ours.startswith("objective.") else None
-
-
-def labels_of(task: str | None, labels: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Returns the labels that `id2label` names; None for a task whose answers have no names, where `transformers` writes some
+def labels_of(table: Table, task: str | None, stored: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Returns the labels that a config.json names; None for a task whose answers have no names, where `transformers` writes some
     nevertheless."""
-    return None if task in ONE_OUTPUT else labels
+    return None if task and table.tasks[task].has_one_output else _read_labels(stored)
 
 
-def check_tags(loaded: Checkpoint, config_file: str) -> None:
-    """Raises a CheckpointError where the tags of a tagger have no names, without which no span can be read from them."""
-    if "tag" in loaded.heads and loaded.labels is None:
-        raise CheckpointError(
-            f"{config_file}: `id2label` must give each of the {len(loaded.values['objective.tag.head.bias'])} tags a name of its "
-            "own, such as O, B-PER and I-PER."
-        )
+def _read_labels(stored: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Returns the labels of `id2label`, where it names each class once."""
+    names = stored.get("id2label")
+    if not isinstance(names, dict) or sorted(names) != sorted(map(str, range(len(names)))):
+        return None
+    labels = tuple(names[str(index)] for index in range(len(names)))
+    return labels if all(isinstance(label, str) for label in labels) and len(set(labels)) == len(labels) else None
 
 
-def notes(task: str | None, stored: Mapping[str, Any], config_file: str) -> tuple[str, ...]:
-    """Returns what the reader of a head with one output should know: others may put a function behind it."""
+def warnings_of(table: Table, loaded: Checkpoint, stored: Mapping[str, Any], config_file: str) -> list[str]:
+    """Returns what the reader of a head should know that its config.json does not tell.
+
+    Raises:
+        CheckpointError: the names of classes are missing, without which the head is of no use.
+    """
+    warnings = []
+    for task in sorted(loaded.heads & set(table.tasks)):
+        head = table.tasks[task]
+        head.check_labels(loaded, config_file)
+        if head.problem == REGRESSION:
+            warnings += _warnings_of_scores(stored, config_file)
+        elif head.problem and stored.get("id2label") and _read_labels(stored) is None:
+            warnings.append(
+                f"{config_file}: `id2label` must name the classes 0, 1, 2, …, each by a text of its own. Found: "
+                f"{stored['id2label']!r:.80}. The names are left out."
+            )
+    return warnings
+
+
+def _warnings_of_scores(stored: Mapping[str, Any], config_file: str) -> list[str]:
+    """Returns that others put a function behind the one output of a head, where they do."""
     further = stored.get("sentence_transformers")
     named = further.get("activation_fn") if isinstance(further, dict) else None
     named = named or stored.get("sbert_ce_default_activation_function")
-    if task != "regress" or named == IDENTITY or (named is None and stored.get("problem_type") == "regression"):
-        return ()
+    if named == IDENTITY or (named is None and stored.get("problem_type") == REGRESSION):
+        return []
     function = re.sub(r".*\.", "", str(named)) if named else "Sigmoid"
-    return (
+    return [
         f"{config_file}: the score is the output of the head as it stands; sentence-transformers puts {function} behind it. The "
-        "order of scores is the same where that function rises, as a sigmoid does.",
-    )
+        "order of scores is the same where that function rises, as a sigmoid does."
+    ]
 
 
-def settings_of(form: HuggingFace, loaded: Checkpoint, classes: int) -> dict[str, Any]:
+def settings_of(table: Table, loaded: Checkpoint, classes: int) -> dict[str, Any]:
     """Returns what the config.json of a folder says of the head.
 
     Raises:
         CheckpointError: there are several heads that would have one name.
     """
-    heads = sorted(set(names_of_heads(form)) & loaded.heads)
+    heads = sorted(set(table.shared_names) & loaded.heads)
     if len(heads) > 1:
         raise CheckpointError(
             f"A folder of Hugging Face has one head of a task, and this checkpoint has {len(heads)}: {', '.join(heads)}."
         )
+    head = table.tasks[heads[0]] if heads else None
     settings: dict[str, Any] = {}
-    if classes and "choose" not in heads:
+    if classes and not (head and head.kind == CHOICE):
         labels = loaded.labels or [f"LABEL_{index}" for index in range(classes)]
         settings["id2label"] = {str(index): label for index, label in enumerate(labels)}
         settings["label2id"] = {label: index for index, label in enumerate(labels)}
-    if heads and heads[0] in ("multi_label", "regress"):
-        settings["problem_type"] = next(problem for problem, task in PROBLEMS.items() if task == heads[0])
-    if "regress" in heads:  # for sentence-transformers, which puts a sigmoid behind one output where nothing is said
+    if head and not head.is_usual:
+        settings["problem_type"] = head.problem
+    if (
+        head and head.problem == REGRESSION
+    ):  # sentence-transformers puts a sigmoid behind one output where nothing is said
         settings["sentence_transformers"] = {"activation_fn": IDENTITY}
     return settings

@@ -20,6 +20,7 @@ from xmodels.conversion.hdf5 import dataset_names, read_arrays
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import CONFIG, read_json
+from xmodels.tasks.base.published_head import SINGLE_LABEL
 
 WEIGHTS, TASK_WEIGHTS, TASK, TOKENIZER = "model.weights.h5", "task.weights.h5", "task.json", "tokenizer.json"
 ASSETS = os.path.join("assets", "tokenizer")
@@ -44,19 +45,21 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
         raise CheckpointError(f"{source}: expected the numbers of a {form.class_name} under `config`.")
     config = configurations.config_from(form, numbers, table.config, source)
     file = os.path.join(path, WEIGHTS)
-    found = {_numbered(name, config): value for name, value in _weights(file).items()}
+    found = {_number_layers(name, config): value for name, value in _weights(file).items()}
     found |= _head(path, form)
     for name in form.positions:
         if name in found and found[name].ndim == 2:
             found[name] = np.concatenate([np.zeros((config.first_position, found[name].shape[1]), "f4"), found[name]])
-    loaded = tensors.loaded_from(found, form.variables, model, config, file, tokenizer=_tokenizer(path, form, config))
+    loaded = tensors.make_checkpoint(
+        found, table.variables(form), model, config, file, tokenizer=_tokenizer(path, form, config)
+    )
     alone = {ours: np.zeros((1, config.hidden_dim), "float32") for ours in form.folded}
     return dataclasses.replace(loaded, values={**loaded.values, **alone})
 
 
 def form_for(stored: Mapping, source: str) -> tuple[str, formats.KerasHub]:
     """Returns our network of a configuration of KerasHub, and its names there."""
-    forms = formats.keras_hub_forms()
+    forms = formats.models_with("keras_hub")
     for model, form in forms.items():
         if stored.get("class_name") == form.class_name:
             return model, form
@@ -79,17 +82,17 @@ def write(path: str, loaded: Checkpoint) -> None:
     form, table = formats.table_of(loaded.model).keras_hub, formats.table_of(loaded.model)
     if form is None:
         raise CheckpointError(
-            f"keras_hub: presets of a {loaded.model} are not written. Known: {', '.join(formats.keras_hub_forms())}."
+            f"keras_hub: presets of a {loaded.model} are not written. Known: {', '.join(formats.models_with('keras_hub'))}."
         )
     numbers = configurations.config_to(form, loaded.config, f"keras_hub: {CONFIG}", loaded.form)
-    task, task_class = _task_of(form, loaded)
+    task, task_class = _task_of(table, loaded)
     parts = ("backbone.", f"objective.{task}.") if task else ("backbone.",)
-    named = {ours: row for ours, row in form.variables.items() if ours.startswith(parts)}
+    named = {ours: row for ours, row in table.variables(form).items() if ours.startswith(parts)}
     both = {whole: loaded.values[whole] + loaded.values[ours] for ours, whole in form.folded.items()}
-    weights = tensors.tensors_from({**loaded.values, **both}, named, table, loaded.config)
+    weights = tensors.to_their_tensors({**loaded.values, **both}, named, table, loaded.config)
     for name in form.positions:
         weights[name] = weights[name][loaded.config.first_position :]
-    classes = {"num_classes": tensors.num_classes(loaded.values, table)} if task == "classify" else {}
+    classes = {"num_classes": tensors.num_classes(loaded.values, table)} if task in table.tasks else {}
     _write_empty(path, form, numbers, loaded, task_class, classes)
     head = {name.removeprefix("task/"): value for name, value in weights.items() if name.startswith("task/")}
     _fill(os.path.join(path, WEIGHTS), {n: v for n, v in weights.items() if not n.startswith("task/")}, loaded.config)
@@ -97,9 +100,11 @@ def write(path: str, loaded: Checkpoint) -> None:
         _fill(os.path.join(path, TASK_WEIGHTS), head, loaded.config)
 
 
-def _task_of(form: formats.KerasHub, loaded: Checkpoint) -> tuple[str, str] | tuple[None, None]:
+def _task_of(table: formats.Table, loaded: Checkpoint) -> tuple[str, str] | tuple[None, None]:
     """Returns the head that is written, and KerasHub's class of it; a classifier before a masked language model."""
-    for task, name in (("classify", form.classifier), ("masked_lm", form.masked_lm)):
+    form = table.keras_hub
+    classifiers = [task for task, head in table.tasks.items() if head.problem == SINGLE_LABEL]
+    for task, name in (*((task, form.classifier) for task in classifiers), ("masked_lm", form.masked_lm)):
         if name and task in loaded.heads:
             return task, name
     return None, None
@@ -132,7 +137,7 @@ def _weights(path: str) -> dict[str, np.ndarray]:
     )
 
 
-def _numbered(name: str, config) -> str:
+def _number_layers(name: str, config) -> str:
     """Returns their name with the numbers of a layer as the tables have them: of groups that repeat layers two."""
     inner = getattr(config, "num_inner_layers", None)
     if match := T5_BLOCK.match(name):
@@ -150,7 +155,9 @@ def _numbered(name: str, config) -> str:
 def _fill(path: str, values: Mapping[str, np.ndarray], config) -> None:
     """Puts values in the place of those that stand in a file of weights."""
     with h5py.File(path, "r+") as file:
-        places = {_numbered(name, config): name for name in dataset_names(file) if not name.startswith("optimizer/")}
+        places = {
+            _number_layers(name, config): name for name in dataset_names(file) if not name.startswith("optimizer/")
+        }
         missing = sorted(set(places) ^ set(values))
         if missing:
             raise CheckpointError(f"keras_hub: this version names its weights otherwise: {', '.join(missing[:5])}.")

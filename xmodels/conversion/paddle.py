@@ -35,7 +35,7 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
         CheckpointError: a file is missing or damaged, a pickle is not allowed, or a tensor is not accounted for.
     """
     folder, file = (path, _weights_of(path)) if os.path.isdir(path) else (os.path.dirname(path) or ".", path)
-    model = formats.paddle_model()
+    model = model_of(path)
     table = formats.table_of(model)
     form, source = table.paddle, os.path.join(folder, table.paddle.config_file)
     config = configurations.config_from(form, read_json(source), table.config, source)
@@ -47,9 +47,14 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
         found = {name: value for name, value in found.items() if name not in heads}
         left.append(f"{file}: {', '.join(heads)} are left out; the heads of these tasks have no place here.")
     tokenizer = _tokenizer(folder)
-    loaded = tensors.loaded_from(found, form.variables, model, config, file, tokenizer=tokenizer)
-    values = _reversed(loaded.values, form)
+    loaded = tensors.make_checkpoint(found, table.variables(form), model, config, file, tokenizer=tokenizer)
+    values = _reverse_classes(loaded.values, form)
     return dataclasses.replace(loaded, values=values, warnings=(*loaded.warnings, *left), form=form)
+
+
+def model_of(path: str) -> str:
+    """Returns the network of which there are folders of PaddlePaddle; their configuration does not tell it."""
+    return next(iter(formats.models_with("paddle")))
 
 
 def write(path: str, loaded: Checkpoint) -> None:
@@ -63,7 +68,9 @@ def write(path: str, loaded: Checkpoint) -> None:
     if form is None:
         raise CheckpointError(f"paddle: nothing reads a {loaded.model} in this format. It is there for ernie.")
     settings = configurations.config_to(form, loaded.config, form.config_file, loaded.form)
-    written = tensors.tensors_from(_reversed(loaded.values, form), form.variables, table, loaded.config)
+    written = tensors.to_their_tensors(
+        _reverse_classes(loaded.values, form), table.variables(form), table, loaded.config
+    )
     write_weights(written, os.path.join(path, WEIGHTS))
     write_json(os.path.join(path, form.config_file), settings)
     if loaded.tokenizer:
@@ -132,7 +139,7 @@ def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 def _other_heads(found: Mapping[str, np.ndarray], form: formats.Paddle) -> list[str]:
     """Returns the tensors of heads that have no place here."""
-    known = {theirs for theirs, _ in form.variables.values()}
+    known = set(form.names.values())
     return [name for name in found if form.other_heads and re.fullmatch(form.other_heads, name) and name not in known]
 
 
@@ -140,7 +147,7 @@ def _is_weight(name: str) -> bool:
     return not any(part in name for part in OPTIMIZER)
 
 
-def _reversed(values: Mapping[str, np.ndarray], form: formats.Paddle) -> dict[str, np.ndarray]:
+def _reverse_classes(values: Mapping[str, np.ndarray], form: formats.Paddle) -> dict[str, np.ndarray]:
     """Returns the values with those classes that are counted the other way round; its own inverse."""
     turned = {name: np.ascontiguousarray(values[name][..., ::-1]) for name in form.reversed_classes if name in values}
     return {**values, **turned}

@@ -12,6 +12,11 @@ import numpy as np
 from data_pipelines.errors import CheckpointError
 
 SAFE_TORCH = (2, 6)  # the first whose `weights_only` keeps its word
+# What a damaged pickle raises.
+UNREADABLE = (
+    pickle.UnpicklingError, RuntimeError, EOFError, OSError, TypeError, ValueError, LookupError, AttributeError, ImportError,
+    OverflowError, MemoryError,
+)  # fmt: skip
 
 
 def check_allowed(path: str, allow_pickle: bool) -> None:
@@ -45,11 +50,8 @@ def unpickle(path: str, classes: Sequence[type] = ()) -> Any:
         )
     try:
         with torch.serialization.safe_globals(list(classes)) if classes else contextlib.nullcontext():
-            return _arrays(torch.load(path, map_location="cpu", weights_only=True), torch)
-    except (
-        pickle.UnpicklingError, RuntimeError, EOFError, OSError, TypeError, ValueError, LookupError, AttributeError, OverflowError,
-        MemoryError, RecursionError,
-    ) as error:  # fmt: skip
+            return _to_arrays(torch.load(path, map_location="cpu", weights_only=True), torch)
+    except UNREADABLE as error:
         raise CheckpointError(f"{path}: not a readable PyTorch file of weights ({error}).") from None
 
 
@@ -77,11 +79,8 @@ def _latin1(text: str, encoding: str = "latin1") -> bytes:
     return text.encode("latin1")
 
 
-STAND_INS = {
-    "_reconstruct": _empty_array,
-    "ndarray": None,
-    "encode": _latin1,
-}  # instead of functions that a pickle could misuse
+# Instead of functions that a pickle could misuse.
+STAND_INS = {"_reconstruct": _empty_array, "ndarray": None, "encode": _latin1}
 
 
 class _ArrayUnpickler(pickle.Unpickler):
@@ -115,20 +114,7 @@ def unpickle_arrays(path: str) -> dict[str, Any]:
         _check_sizes(path)
         with open(path, "rb") as file:
             found = _ArrayUnpickler(file, encoding="latin1").load()
-    except (
-        pickle.UnpicklingError,
-        ValueError,
-        EOFError,
-        OSError,
-        TypeError,
-        AttributeError,
-        ImportError,
-        KeyError,
-        IndexError,
-        OverflowError,
-        MemoryError,
-        RecursionError,
-    ) as error:
+    except UNREADABLE as error:
         raise CheckpointError(f"{path}: not a readable pickle of arrays ({error}).") from None
     if not isinstance(found, dict):
         raise CheckpointError(f"{path}: holds a {type(found).__name__}, expected a dictionary of arrays.")
@@ -138,11 +124,11 @@ def unpickle_arrays(path: str) -> dict[str, Any]:
     return found
 
 
-def _arrays(value: Any, torch) -> Any:
+def _to_arrays(value: Any, torch) -> Any:
     if isinstance(value, torch.Tensor):
         if value.numel() * value.element_size() > value.untyped_storage().nbytes():
             raise ValueError(
                 f"a tensor of {list(value.shape)} repeats the {value.untyped_storage().nbytes():,} bytes that are stored"
             )
         return (value.float() if value.is_floating_point() else value).numpy()
-    return {name: _arrays(inner, torch) for name, inner in value.items()} if isinstance(value, dict) else value
+    return {name: _to_arrays(inner, torch) for name, inner in value.items()} if isinstance(value, dict) else value

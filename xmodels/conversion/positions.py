@@ -21,13 +21,13 @@ def extend_positions(loaded: Checkpoint, most: int) -> Checkpoint:
     if loaded.config.reads(most):
         return loaded
     values = {
-        name: _extended(value, before, most) if TABLE.match(name) else value for name, value in loaded.values.items()
+        name: _extend(value, before, most) if TABLE.match(name) else value for name, value in loaded.values.items()
     }
     config = dataclasses.replace(loaded.config, max_sequence_length=most)
     warning = f"its {before} positions are extended to {most}; the new ones begin as copies of the first"
     return dataclasses.replace(loaded, config=config, values=values, warnings=(*loaded.warnings, warning))
 
 
-def _extended(table: np.ndarray, before: int, most: int) -> np.ndarray:
+def _extend(table: np.ndarray, before: int, most: int) -> np.ndarray:
     first = len(table) - before  # rows of no position
     return np.concatenate([table[:first], table[first + np.arange(most) % before]])

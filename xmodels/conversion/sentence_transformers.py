@@ -4,7 +4,6 @@
 which is written, as all versions read it.
 """
 
-import dataclasses
 import os
 from collections.abc import Mapping
 
@@ -12,16 +11,14 @@ import numpy as np
 
 from data_pipelines import strict_json
 from data_pipelines.errors import CheckpointError
-from data_pipelines.schema import Location, convert
 from xmodels.conversion import hugging_face
 from xmodels.conversion.pickles import check_allowed, unpickle
 from xmodels.layers.poolings import JOINT, is_known, parts
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import CONFIG, check_finite, read_json, read_weights, write_weights
-from xmodels.tasks.base.description import TaskDescription
-from xmodels.tasks.siamese.settings import Settings
+from xmodels.models.sentence_encoder import SentenceEncoder
+from xmodels.tasks.base import find
 
-TASK, PROJECTION = "siamese", "objective.siamese.projection"
 PREFIX = "sentence_transformers:"
 MODULES, LIBRARY = "modules.json", "config_sentence_transformers.json"
 LENGTHS = tuple(
@@ -45,56 +42,9 @@ ACTIVATIONS = {
 LINEAR, DENSE_WEIGHTS, DENSE_PICKLE = "linear", "model.safetensors", "pytorch_model.bin"
 
 
-@dataclasses.dataclass(frozen=True)
-class SentenceEncoder:
-    """What a folder holds.
-
-    Attributes:
-        encoder: the network, without heads.
-        pooling: of ours; several are joined by +.
-        max_sequence_length: counts the special tokens.
-        dense: kernel (D, O) and bias (O,) of the Dense layer, and its activation; None where there is none.
-        normalize: whether vectors have the length 1.
-    """
-
-    encoder: Checkpoint
-    pooling: str
-    max_sequence_length: int
-    dense: tuple[np.ndarray, np.ndarray, str] | None
-    normalize: bool
-
-
-def of_run(checkpoint: Checkpoint, settings: Mapping, pooling: str, max_sequence_length: int) -> SentenceEncoder:
-    """Returns a Siamese run as such a folder has it; a classifier that it was trained with has no place there.
-
-    Args:
-        checkpoint: with the weights of the task.
-        settings: of its task.json.
-    """
-    known = convert(dict(settings), Settings, Location("task.json").at("settings"))
-    dense = None
-    if known.projection_dim:
-        kernel, bias = (checkpoint.values[f"{PROJECTION}.{name}"] for name in ("kernel", "bias"))
-        dense = kernel, bias, known.projection_activation
-    backbone = {name: value for name, value in checkpoint.values.items() if name.startswith("backbone.")}
-    encoder = dataclasses.replace(checkpoint, values=backbone, heads=frozenset(), labels=None, pooling=None)
-    return SentenceEncoder(encoder, pooling, max_sequence_length, dense, known.normalize)
-
-
-def as_run(made: SentenceEncoder, pooling: str | None, system: str | None) -> tuple[Checkpoint, TaskDescription]:
-    """Returns the network with the weights of the task, and the task.json of a run.
-
-    Args:
-        pooling: as a model folder names it: None where it is what the paper of the system reads.
-    """
-    values, settings = dict(made.encoder.values), Settings(normalize=made.normalize)
-    if made.dense:
-        kernel, bias, activation = made.dense
-        values |= {f"{PROJECTION}.kernel": kernel, f"{PROJECTION}.bias": bias}
-        settings = dataclasses.replace(settings, projection_dim=kernel.shape[1], projection_activation=activation)
-    heads = frozenset({TASK} if made.dense else ())
-    checkpoint = dataclasses.replace(made.encoder, values=values, heads=heads, pooling=pooling, system=system)
-    return checkpoint, TaskDescription(TASK, [], 2, made.max_sequence_length, settings=dataclasses.asdict(settings))
+def task() -> str:
+    """Returns the task whose runs are such folders: that with `to_encoder` in its `convert.py`."""
+    return next(name for name in find.names() if hasattr(find.own(name, "convert"), "to_encoder"))
 
 
 def is_named(name: str) -> bool:
@@ -114,9 +64,8 @@ def read(path: str, allow_pickle: bool = False) -> SentenceEncoder:
         raise CheckpointError(f"{steps['Transformer']}: holds no vocabulary.")
     _check_prompts(path)
     _check_case(steps["Transformer"], encoder)
-    backbone = {name: value for name, value in encoder.values.items() if name.startswith("backbone.")}
-    check_finite(backbone, path)
-    encoder = dataclasses.replace(encoder, values=backbone, heads=frozenset(), labels=None)
+    encoder = encoder.without_heads()
+    check_finite(encoder.values, path)
     dense = _read_dense(steps["Dense"], allow_pickle) if "Dense" in steps else None
     length = _length(steps["Transformer"], encoder.config.max_sequence_length)
     return SentenceEncoder(encoder, _read_pooling(steps["Pooling"]), length, dense, "Normalize" in steps)

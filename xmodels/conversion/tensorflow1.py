@@ -18,7 +18,7 @@ PREFIX = re.compile(r"\.ckpt(-\w+)?$")
 OPTIMIZER = re.compile(r"(^|/)((adam|lamb)_[mv]|Adam|LAMB)(_\d+)?$|^(global_step|beta[12]_power)$")
 
 
-def read(path: str) -> Checkpoint:
+def read(path: str, allow_pickle: bool = False) -> Checkpoint:
     """Reads a checkpoint by its prefix, or by the folder that holds it.
 
     Raises:
@@ -35,13 +35,13 @@ def read(path: str) -> Checkpoint:
         or read_renamed(folder, form.vocabulary_files)
         or read_sentence_pieces(folder, form.sentence_pieces)
     )
-    loaded = tensors.loaded_from(
-        _renamed(_tensors(prefix), form, prefix), form.variables, model, config, prefix, tokenizer=tokenizer
+    loaded = tensors.make_checkpoint(
+        _rename(_tensors(prefix), form, prefix), table.variables(form), model, config, prefix, tokenizer=tokenizer
     )
     return dataclasses.replace(loaded, form=form)
 
 
-def parted(target: str) -> tuple[str, str | None]:
+def split_prefix(target: str) -> tuple[str, str | None]:
     """Returns a folder to write into, and the prefix of the files there; of `FOLDER/bert_model.ckpt` as of `FOLDER`."""
     folder, name = os.path.split(target)
     return (folder or ".", name) if PREFIX.search(name) else (target, None)
@@ -61,10 +61,10 @@ def write(path: str, loaded: Checkpoint, prefix: str | None = None) -> None:
     table = formats.table_of(loaded.model)
     form = table.tensorflow1
     if form is None:
-        known = ", ".join(formats.tensorflow1_forms())
+        known = ", ".join(formats.models_with("tf1"))
         raise CheckpointError(f"tf1:{path}: nothing reads a {loaded.model} in this format. It is there for {known}.")
     settings = configurations.config_to(form, loaded.config, form.config_file, loaded.form)
-    written = tensors.tensors_from(loaded.values, form.variables, table, loaded.config)
+    written = tensors.to_their_tensors(loaded.values, table.variables(form), table, loaded.config)
     tf.raw_ops.SaveV2(
         prefix=os.path.join(path, prefix or form.checkpoint),
         tensor_names=list(written),
@@ -73,7 +73,7 @@ def write(path: str, loaded: Checkpoint, prefix: str | None = None) -> None:
     )
     write_json(os.path.join(path, form.config_file), settings)
     if loaded.tokenizer:
-        loaded.tokenizer.renamed(form.vocabulary_files).write(path)
+        loaded.tokenizer.rename_files(form.vocabulary_files).write(path)
         if loaded.tokenizer.kind != "wordpiece":  # of which its files tell the kind
             write_json(os.path.join(path, TOKENIZER), loaded.tokenizer.settings)
 
@@ -81,7 +81,7 @@ def write(path: str, loaded: Checkpoint, prefix: str | None = None) -> None:
 def model_of(path: str) -> str:
     """Returns the network of a checkpoint, told from the configuration that lies beside it."""
     folder = os.path.dirname(_prefix(path))
-    models = {form.config_file: model for model, form in formats.tensorflow1_forms().items()}
+    models = {form.config_file: model for model, form in formats.models_with("tf1").items()}
     found = [file for file in models if os.path.isfile(os.path.join(folder, file))]
     if len(found) != 1:
         raise CheckpointError(
@@ -97,13 +97,13 @@ def _prefix(path: str) -> str:
             raise CheckpointError(f"{path}: neither a folder nor a checkpoint; there is no {path}.index.")
         return path
     found = sorted(name.removesuffix(".index") for name in os.listdir(path) if name.endswith(".index"))
-    usual = [form.checkpoint for form in formats.tensorflow1_forms().values() if form.checkpoint in found]
+    usual = [form.checkpoint for form in formats.models_with("tf1").values() if form.checkpoint in found]
     if len(usual) == 1 or len(found) == 1:
         return os.path.join(path, (usual or found)[0])
     raise CheckpointError(f"{path}: expected one checkpoint. Found: {', '.join(found) or 'none'}.")
 
 
-def _renamed(found: dict[str, np.ndarray], form: formats.TensorFlow1, source: str) -> dict[str, np.ndarray]:
+def _rename(found: dict[str, np.ndarray], form: formats.TensorFlow1, source: str) -> dict[str, np.ndarray]:
     """Returns the variables by the names of the table. Raises a CheckpointError where two would have one name."""
     renamed = {}
     for name, tensor in found.items():

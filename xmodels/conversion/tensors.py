@@ -1,29 +1,29 @@
 """Tensors of others as values of ours, and back, by the rows of a table."""
 
-import collections
 import itertools
 import math
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
+from xmodels.conversion.axes import CLASSES, ONE
 from xmodels.conversion.formats import Table, Variables, table_of
 from xmodels.models import folder
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.config import TokenConfig
 
 
-def values_from(
+def to_our_values(
     tensors: Mapping[str, np.ndarray], variables: Variables, table: Table, config: TokenConfig, source: str
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Returns our values from their tensors. Every tensor must be accounted for.
 
     Args:
         tensors: their name -> array.
-        variables: `Format.variables`.
+        variables: `Table.variables`.
 
     Returns:
         Our name -> float32 array, and those of `table.groups` that are absent as a whole.
@@ -33,7 +33,7 @@ def values_from(
     """
     # A block has more than one tensor, so a damaged number of blocks cannot make this list long.
     listed = rows(variables, table, config, len(tensors) + 1)
-    lengths = table.lengths(config) | {"C": _classes(tensors, listed)}
+    lengths = table.lengths(config) | {CLASSES: _classes(tensors, listed)}
     absent = {
         group: prefix
         for group, prefix in table.groups.items()
@@ -41,7 +41,7 @@ def values_from(
     }
     listed = [row for row in listed if not row[0].startswith(tuple(absent.values()))]
     wanted = {theirs: _shape(axes, lengths) for _, _, theirs, axes in listed}
-    tensors = _cut(tensors, wanted)
+    tensors = cut(tensors, wanted)
     folder.report_misfits(wanted, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, source)
     values = {}
     for ours, our_axes, theirs, their_axes in listed:
@@ -49,17 +49,17 @@ def values_from(
     return values, list(absent)
 
 
-def tensors_from(
+def to_their_tensors(
     values: Mapping[str, np.ndarray], variables: Variables, table: Table, config: TokenConfig
 ) -> dict[str, np.ndarray]:
-    """Returns their tensors from our values; the inverse of `values_from`."""
+    """Returns their tensors from our values; the inverse of `to_our_values`."""
     listed = [row for row in rows(variables, table, config) if row[0] in values]
     identity = [(ours, axes, ours, axes) for ours, axes, _, _ in listed]
-    lengths = table.lengths(config) | {"C": _classes(values, identity)}
+    lengths = table.lengths(config) | {CLASSES: _classes(values, identity)}
     tensors = {
         theirs: _rearrange(values[ours], our_axes, their_axes, lengths) for ours, our_axes, theirs, their_axes in listed
     }
-    return _joined(tensors)
+    return join(tensors)
 
 
 def rows(
@@ -82,52 +82,50 @@ def rows(
     return found
 
 
-ONE = "I"  # an axis of length 1
-PART = re.compile(
-    r"(.+)\[(:?)(\d)/(\d)\]"
-)  # "name[1/3]": the second third of a tensor's last axis, "name[:1/3]" of its first
-ROW = re.compile(r"(.+)\[(\d+)\]")  # "name[1]": the second row of a tensor's first axis
+# "name[1/3]": the second of three parts of a tensor along its last axis, "name[:1/3]" along its first; "name[1]": the second row.
+PIECE = re.compile(r"(?P<whole>.+)\[(?P<first>:?)(?P<index>\d+)(?P<part>/\d)?\]")
 
 
-def _cut(tensors: Mapping[str, np.ndarray], wanted) -> dict[str, np.ndarray]:
-    """Returns the tensors, with those of which parts are wanted cut into these."""
+def cut(tensors: Mapping[str, np.ndarray], wanted: Iterable[str]) -> dict[str, np.ndarray]:
+    """Returns the tensors, with those of which pieces are wanted cut into these; `join` is the inverse."""
     tensors = dict(tensors)
-    for name in wanted:
-        part = PART.fullmatch(name)
-        if part and part[1] in tensors and tensors[part[1]].ndim:
-            whole, axis, count = tensors[part[1]], _axis(part), int(part[4])
-            if not whole.shape[axis] % count:
-                tensors[name] = np.split(whole, count, axis=axis)[int(part[3])]
-    for name, count in collections.Counter(row[1] for row in map(ROW.fullmatch, wanted) if row).items():
-        if name in tensors and tensors[name].shape[:1] == (count,):
-            tensors |= {f"{name}[{index}]": row for index, row in enumerate(tensors[name])}
-    for name in {part[1] for pattern in (PART, ROW) for part in map(pattern.fullmatch, tensors) if part}:
-        del tensors[name]
+    for whole, pieces in _pieces(wanted).items():
+        axis = _axis(pieces[0])
+        length = tensors[whole].shape[axis] if whole in tensors and tensors[whole].ndim else 0
+        if length and (length % len(pieces) == 0 if pieces[0]["part"] else length == len(pieces)):
+            parts = np.split(tensors.pop(whole), len(pieces), axis)
+            tensors |= {p[0]: part if p["part"] else part[0] for p, part in zip(pieces, parts, strict=True)}
     return tensors
 
 
-def _joined(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the inverse of `_cut`."""
-    whole = {name: tensor for name, tensor in tensors.items() if not (PART.fullmatch(name) or ROW.fullmatch(name))}
-    for name, axis in {part[1]: _axis(part) for part in map(PART.fullmatch, tensors) if part}.items():
-        parts = [tensors[key] for key in sorted(tensors) if PART.fullmatch(key) and PART.fullmatch(key)[1] == name]
-        whole[name] = np.concatenate(parts, axis=axis)
-    for name, count in collections.Counter(row[1] for row in map(ROW.fullmatch, tensors) if row).items():
-        whole[name] = np.stack([tensors[f"{name}[{index}]"] for index in range(count)])
-    return whole
+def join(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the tensors, with pieces put together."""
+    tensors = dict(tensors)
+    for whole, pieces in _pieces(tensors).items():
+        parts = [tensors.pop(piece[0]) for piece in pieces]
+        tensors[whole] = np.concatenate(parts, _axis(pieces[0])) if pieces[0]["part"] else np.stack(parts)
+    return tensors
 
 
-def _axis(part: re.Match) -> int:
-    return 0 if part[2] else -1
+def _pieces(names: Iterable[str]) -> dict[str, list[re.Match]]:
+    """Returns the pieces among names by the name of the whole, in their order."""
+    found: dict[str, list[re.Match]] = {}
+    for piece in filter(None, map(PIECE.fullmatch, names)):
+        found.setdefault(piece["whole"], []).append(piece)
+    return {whole: sorted(pieces, key=lambda piece: int(piece["index"])) for whole, pieces in found.items()}
 
 
-def loaded_from(
+def _axis(piece: re.Match) -> int:
+    return -1 if piece["part"] and not piece["first"] else 0
+
+
+def make_checkpoint(
     tensors: Mapping[str, np.ndarray], variables: Variables, model: str, config: TokenConfig, source: str,
     labels=None, tokenizer=None,
 ) -> Checkpoint:  # fmt: skip
     """Joins what a reader has found. Missing optional parts get initial values; missing heads stay absent."""
     table = table_of(model)
-    values, absent = values_from(tensors, variables, table, config, source)
+    values, absent = to_our_values(tensors, variables, table, config, source)
     warnings = [f"{source} holds no weights for {group}." for group in absent if not table.is_task(group)]
     for part in absent:
         if part in table.optional:
@@ -155,8 +153,8 @@ def num_classes(values: Mapping[str, np.ndarray], table: Table) -> int:
 def _classes(tensors: Mapping[str, np.ndarray], listed, default: int = 1) -> int:
     """Returns the length of axis C: the number of classes, as the checkpoint has it."""
     for _, _, theirs, axes in listed:
-        if theirs in tensors and "C" in axes:
-            return dict(zip(axes.split(), tensors[theirs].shape, strict=False)).get("C", 1)
+        if theirs in tensors and CLASSES in axes:
+            return dict(zip(axes.split(), tensors[theirs].shape, strict=False)).get(CLASSES, 1)
     return default
 
 

@@ -76,7 +76,7 @@ class TokenizerFiles:
         tokenizer.vocabulary.source = self.source
         return tokenizer
 
-    def renamed(self, names: Mapping[str, str]) -> "TokenizerFiles":
+    def rename_files(self, names: Mapping[str, str]) -> "TokenizerFiles":
         """Returns the same with other names of files: `names`, ours -> theirs."""
         return dataclasses.replace(self, files={names.get(name, name): each for name, each in self.files.items()})
 
@@ -89,14 +89,8 @@ class TokenizerFiles:
 
 def read_ours(folder: str) -> TokenizerFiles | None:
     """Returns the tokenizer of a folder that we wrote, or whose files tell what they are; None where there is none."""
-    files = {name: _bytes(folder, name) for name in ASSETS if os.path.isfile(os.path.join(folder, name))}
-    if not files:
-        return None
-    settings = _settings(folder)
-    kind = settings.get("tokenizer") or kinds.kind_of_file(os.path.join(folder, next(iter(files))))
-    # What a file of others says is read once it is known of which kind they are.
-    settings = settings if settings.get("tokenizer") else _checked({**_json(folder, CONFIG), "tokenizer": kind}, folder)
-    return TokenizerFiles(files, {**settings, "tokenizer": kind}, folder)
+    names = {name: name for name in ASSETS if os.path.isfile(os.path.join(folder, name))}
+    return _read_files(folder, names) if names else None
 
 
 def read_renamed(folder: str, names: Mapping[str, str]) -> TokenizerFiles | None:
@@ -105,16 +99,27 @@ def read_renamed(folder: str, names: Mapping[str, str]) -> TokenizerFiles | None
     Raises:
         CheckpointError: one of them is missing.
     """
-    missing = [theirs for theirs in names.values() if not os.path.lexists(os.path.join(folder, theirs))]
-    if len(missing) == len(names):
+    if not any(os.path.lexists(os.path.join(folder, theirs)) for theirs in names.values()):
         return None
-    if missing:
-        raise CheckpointError(
-            f"{os.path.join(folder, missing[0])}: missing. The vocabulary is {' and '.join(names.values())}."
-        )
+    _check_complete(folder, list(names.values()))
+    return _read_files(folder, names)
+
+
+def _read_files(folder: str, names: Mapping[str, str]) -> TokenizerFiles:
+    """Returns the tokenizer of some files: `names`, ours -> theirs."""
     files, settings = {ours: _bytes(folder, theirs) for ours, theirs in names.items()}, _settings(folder)
-    kind = settings.get("tokenizer") or kinds.kind_of_file(os.path.join(folder, next(iter(names.values()))))
-    return TokenizerFiles(files, {**settings, "tokenizer": kind}, folder)
+    if not settings.get("tokenizer"):  # what a file of others says is read once it is known of which kind they are
+        kind = kinds.kind_of_file(os.path.join(folder, next(iter(names.values()))))
+        settings = _check_settings({**_json(folder, CONFIG), "tokenizer": kind}, folder)
+    return TokenizerFiles(files, settings, folder)
+
+
+def _check_complete(folder: str, names: list[str]) -> None:
+    """Raises a CheckpointError that names the first file of a vocabulary that is missing."""
+    missing = [name for name in names if not os.path.lexists(os.path.join(folder, name))]
+    if missing:
+        files = f"{', '.join(names[:-1])} and {names[-1]}"
+        raise CheckpointError(f"{os.path.join(folder, missing[0])}: missing. The vocabulary is {files}.")
 
 
 def read_hugging_face(folder: str) -> TokenizerFiles | None:
@@ -148,20 +153,20 @@ def _read_hugging_face(folder: str) -> TokenizerFiles | None:
             fast_tokenizers.check_word_pieces(stored, os.path.join(folder, CONFIG))
         if found is not None and FAST in names:
             settings = fast_tokenizers.settings_of(folder, stored, found.kind)
-            found = dataclasses.replace(found, settings={**found.settings, **_checked(settings, folder)})
+            found = dataclasses.replace(found, settings={**found.settings, **_check_settings(settings, folder)})
             if found.kind != "wordpiece" and found.open().merges != fast_tokenizers.vocabulary_of(folder)[1]:
                 raise CheckpointError(
                     f"{folder}: merges.txt and {FAST} hold other merges. Move away the one that is not the network's."
                 )
-        return found and _alike(_with_added(found, stored), stored)
-    return _alike(_fast(folder, stored), stored) if FAST in names else None
+        return found and _check_cuts(_add_tokens(found, stored), stored)
+    return _check_cuts(_fast(folder, stored), stored) if FAST in names else None
 
 
-def _alike(found: TokenizerFiles, stored: dict) -> TokenizerFiles:
+def _check_cuts(found: TokenizerFiles, stored: dict) -> TokenizerFiles:
     """Returns the same tokenizer, after a check that it cuts as the `tokenizer.json` of its folder does, where there is one."""
     path = os.path.join(found.source, FAST)
     if os.path.isfile(path) and not found.unsure:
-        changes = fast_tokenizers.said_otherwise(stored)
+        changes = fast_tokenizers.read_changes(stored)
         tokenizer_check.check_alike(found.open(), tokenizer_check.reference(path, changes), path)
     return found
 
@@ -186,15 +191,13 @@ def _sentence_pieces(folder: str, models: list[str], stored: dict) -> TokenizerF
         settings |= {"clean": stored.get("remove_space", True), "part_digits": True}
     if kind == "T5Tokenizer":
         settings |= {"num_sentinels": stored.get("extra_ids", 100)}
-    return TokenizerFiles({"spiece.model": _bytes(folder, models[0])}, _checked(settings, folder), folder)
+    return TokenizerFiles({"spiece.model": _bytes(folder, models[0])}, _check_settings(settings, folder), folder)
 
 
 def _pair(folder: str, stored: dict) -> TokenizerFiles:
     """Returns two SentencePiece models with one list of pieces."""
-    names = ("vocab.json", *PAIR)
-    missing = [name for name in names if not os.path.isfile(os.path.join(folder, name))]
-    if missing:
-        raise CheckpointError(f"{os.path.join(folder, missing[0])}: missing. The vocabulary is {', '.join(names)}.")
+    names = ["vocab.json", *PAIR]
+    _check_complete(folder, names)
     if stored.get("separate_vocabs"):
         raise CheckpointError(f"{folder}: `separate_vocabs`: our networks number the pieces of both sides by one list.")
     return TokenizerFiles({name: _bytes(folder, name) for name in names}, {"tokenizer": "sentencepiece_pair"}, folder)
@@ -215,10 +218,10 @@ def read_sentence_pieces(folder: str, settings: Mapping[str, Any]) -> TokenizerF
     if not models:
         return None
     files = {"spiece.model": _bytes(folder, models[0])}
-    return TokenizerFiles(files, _checked({"tokenizer": "sentencepiece", **settings}, folder), folder)
+    return TokenizerFiles(files, _check_settings({"tokenizer": "sentencepiece", **settings}, folder), folder)
 
 
-def _with_added(found: TokenizerFiles, stored: dict) -> TokenizerFiles:
+def _add_tokens(found: TokenizerFiles, stored: dict) -> TokenizerFiles:
     """Returns the same with the tokens that were added after training, which stand in a file of their own or in the settings."""
     added = fast_tokenizers.added_tokens(found.source, stored)
     if not added:
@@ -250,14 +253,14 @@ def _with_added(found: TokenizerFiles, stored: dict) -> TokenizerFiles:
 def _fast(folder: str, stored: dict) -> TokenizerFiles:
     """Returns what `tokenizer.json` holds, as files of ours."""
     ids, merges = fast_tokenizers.vocabulary_of(folder)
-    settings = _checked(fast_tokenizers.settings_of(folder, stored), folder)
+    settings = _check_settings(fast_tokenizers.settings_of(folder, stored), folder)
     if settings["tokenizer"] == "wordpiece":
         fast_tokenizers.check_word_pieces(stored, os.path.join(folder, CONFIG))
         text = "".join(f"{token}\n" for token in sorted(ids, key=ids.get))
-        return _with_added(TokenizerFiles({"vocab.txt": text.encode()}, settings, folder), stored)
+        return _add_tokens(TokenizerFiles({"vocab.txt": text.encode()}, settings, folder), stored)
     text = HEADER + "".join(f"{left} {right}\n" for left, right in merges)
     files = {"vocab.json": _dump(ids), "merges.txt": text.encode()}
-    return _with_added(TokenizerFiles(files, settings, folder), stored)
+    return _add_tokens(TokenizerFiles(files, settings, folder), stored)
 
 
 def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: int, form) -> None:
@@ -319,7 +322,7 @@ def _framing(tokenizer: Tokenizer, frame: Frame) -> processors.TemplateProcessin
     return processors.TemplateProcessing(template(1), template(2), [(t, vocabulary.ids[t]) for t in spelled.values()])
 
 
-def _checked(settings: dict, source: str) -> dict:
+def _check_settings(settings: dict, source: str) -> dict:
     try:
         return kinds.check_values(settings, os.path.join(source, CONFIG))
     except DataError as error:

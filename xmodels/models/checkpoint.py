@@ -45,3 +45,8 @@ class Checkpoint:
     form: Any = None
     pooling: str | None = None
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def without_heads(self) -> "Checkpoint":
+        """Returns the network alone."""
+        values = {name: value for name, value in self.values.items() if name.startswith("backbone.")}
+        return dataclasses.replace(self, values=values, heads=frozenset(), labels=None, pooling=None)

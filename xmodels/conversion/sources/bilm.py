@@ -3,11 +3,12 @@
 The files hold no vocabulary, since the network reads characters, and no softmax.
 """
 
+import dataclasses
 import glob
 import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import h5py
@@ -16,6 +17,7 @@ import numpy as np
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS
 from xmodels.conversion.hdf5 import read_arrays
+from xmodels.conversion.tensors import cut, join
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.elmo import NUM_CHARACTERS, Elmo, ElmoConfig
@@ -41,11 +43,12 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
     config = _config(read_json(source), source)
     file = _only(path, "weights.hdf5")
     found = {name: value for name, value in read_arrays(file).items() if name.rpartition("/")[2] not in MIX}
-    wanted = {theirs: shape for _, theirs, shape in _rows(config)}
+    wanted = {row.theirs: row.shape for row in _rows(config)}
+    found = cut(found, wanted)
     report_misfits(wanted, {name: value.shape for name, value in found.items()}, file)
     files = {"vocab.txt": "".join(f"{token}\n" for token in SPECIAL_TOKENS).encode()}
     settings = {"tokenizer": "word_characters", "do_lower_case": False, "segmenter": "none"}
-    values = _values(found, config)
+    values = {f"backbone.{row.ours}": row.to_ours(found[row.theirs].astype(np.float32)) for row in _rows(config)}
     return Checkpoint(MODEL, config, values, TokenizerFiles(files, settings, path), system=MODEL)
 
 
@@ -53,8 +56,9 @@ def write(path: str, loaded: Checkpoint) -> None:
     """Fills the existing folder `path`. The softmax of the pretraining has no place there."""
     with open(os.path.join(path, "options.json"), "w", encoding="utf-8") as file:
         json.dump(_options(loaded.config), file, indent=1)
+    found = {row.theirs: row.to_theirs(loaded.values[f"backbone.{row.ours}"]) for row in _rows(loaded.config)}
     with h5py.File(os.path.join(path, "weights.hdf5"), "w") as file:
-        for name, value in _tensors(loaded.values, loaded.config).items():
+        for name, value in join(found).items():
             file.create_dataset(name, data=value)
 
 
@@ -104,71 +108,52 @@ def _options(config: ElmoConfig) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _rows(config: ElmoConfig) -> Iterator[tuple[str, str, tuple[int, ...]]]:
-    """Yields our name, without `backbone.`, their name and their shape, of every tensor of theirs."""
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A weight: our name without `backbone.`, their name and their shape, and what lies otherwise there."""
+
+    ours: str
+    theirs: str
+    shape: tuple[int, ...]
+    to_ours: Callable[[np.ndarray], np.ndarray] = lambda value: value
+    to_theirs: Callable[[np.ndarray], np.ndarray] = lambda value: value
+
+
+def _rows(config: ElmoConfig) -> Iterator[Row]:
+    """Yields every tensor of theirs, the two halves of the gates' kernel as two."""
     total, out, cell = sum(config.num_filters), config.output_dim, config.cell_dim
-    yield "embedding.embedding.embeddings", "char_embed", (NUM_CHARACTERS - 1, config.character_dim)
+    no_word = np.zeros((1, config.character_dim), np.float32)
+    yield Row(
+        "embedding.embedding.embeddings", "char_embed", (NUM_CHARACTERS - 1, config.character_dim),
+        lambda value: np.concatenate([no_word, value]), lambda value: value[1:],
+    )  # fmt: skip
     for i, (width, filters) in enumerate(zip(config.filter_widths, config.num_filters, strict=True)):
-        yield f"embedding.convolutions.{i}.kernel", f"CNN/W_cnn_{i}", (1, width, config.character_dim, filters)
-        yield f"embedding.convolutions.{i}.bias", f"CNN/b_cnn_{i}", (filters,)
+        shape = (1, width, config.character_dim, filters)
+        kernel = f"embedding.convolutions.{i}.kernel"
+        yield Row(kernel, f"CNN/W_cnn_{i}", shape, lambda value: value[0], lambda value: value[None])
+        yield Row(f"embedding.convolutions.{i}.bias", f"CNN/b_cnn_{i}", (filters,))
     for i, (ours, theirs) in itertools.product(
         range(config.num_highway), (("gate", "carry"), ("transform", "transform"))
     ):
-        yield f"embedding.highways.{i}.{ours}.kernel", f"CNN_high_{i}/W_{theirs}", (total, total)
-        yield f"embedding.highways.{i}.{ours}.bias", f"CNN_high_{i}/b_{theirs}", (total,)
-    yield "embedding.projection.kernel", "CNN_proj/W_proj", (total, out)
-    yield "embedding.projection.bias", "CNN_proj/b_proj", (out,)
+        yield Row(f"embedding.highways.{i}.{ours}.kernel", f"CNN_high_{i}/W_{theirs}", (total, total))
+        yield Row(f"embedding.highways.{i}.{ours}.bias", f"CNN_high_{i}/b_{theirs}", (total,))
+    yield Row("embedding.projection.kernel", "CNN_proj/W_proj", (total, out))
+    yield Row("embedding.projection.bias", "CNN_proj/b_proj", (out,))
+    # bilm-tf adds 1 to the bias of the forget gate whenever it runs.
+    forget = np.repeat(np.array([0, 1, 0, 0], np.float32), cell)
     for number, layer in itertools.product(range(2), range(config.num_layers)):
         ours = f"{DIRECTIONS[number]}.recurrent_layers.{layer}"
         theirs = f"RNN_{number}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
-        yield f"{ours}.gates", f"{theirs}/W_0", (2 * out, 4 * cell)
-        yield f"{ours}.gates.bias", f"{theirs}/B", (4 * cell,)
-        yield f"{ours}.steps.cell.projection.kernel", f"{theirs}/W_P_0", (cell, out)
+        # Of the input, and behind it of the last output.
+        for half, name in enumerate(("gates.kernel", "steps.cell.recurrent.kernel")):
+            yield Row(f"{ours}.{name}", f"{theirs}/W_0[:{half}/2]", (out, 4 * cell), _reorder, _reorder)
+        yield Row(
+            f"{ours}.gates.bias", f"{theirs}/B", (4 * cell,),
+            lambda value: _reorder(value) + forget, lambda value: _reorder(value - forget),
+        )  # fmt: skip
+        yield Row(f"{ours}.steps.cell.projection.kernel", f"{theirs}/W_P_0", (cell, out))
 
 
-def _reordered(gates: np.ndarray) -> np.ndarray:
+def _reorder(gates: np.ndarray) -> np.ndarray:
     parts = np.split(gates, 4, axis=-1)
     return np.concatenate([parts[i] for i in ORDER], axis=-1)
-
-
-def _forget(config: ElmoConfig) -> np.ndarray:
-    """Returns 1 at the forget gate, which bilm-tf adds to the bias whenever it runs."""
-    return np.repeat(np.array([0, 1, 0, 0], np.float32), config.cell_dim)
-
-
-def _values(found: Mapping[str, np.ndarray], config: ElmoConfig) -> dict[str, np.ndarray]:
-    """Returns our values from their tensors."""
-    values = {}
-    for ours, theirs, _ in _rows(config):
-        value = found[theirs].astype(np.float32)
-        if theirs == "char_embed":
-            value = np.concatenate([np.zeros((1, config.character_dim), np.float32), value])  # no word
-        elif "/W_cnn_" in theirs:
-            value = value[0]
-        elif theirs.endswith("/B"):
-            value = _reordered(value) + _forget(config)
-        elif theirs.endswith("/W_0"):  # of the input, and behind it of the last output
-            inner, outer = np.split(_reordered(value), 2)
-            values[f"backbone.{ours}.kernel"] = inner
-            ours, value = ours.replace(".gates", ".steps.cell.recurrent.kernel"), outer
-        values[f"backbone.{ours}"] = value
-    return values
-
-
-def _tensors(values: Mapping[str, np.ndarray], config: ElmoConfig) -> dict[str, np.ndarray]:
-    """Returns the inverse of `_values`."""
-    tensors = {}
-    for ours, theirs, _ in _rows(config):
-        name = f"backbone.{ours}"
-        if theirs == "char_embed":
-            tensors[theirs] = values[name][1:]
-        elif "/W_cnn_" in theirs:
-            tensors[theirs] = values[name][None]
-        elif theirs.endswith("/B"):
-            tensors[theirs] = _reordered(values[name] - _forget(config))
-        elif theirs.endswith("/W_0"):
-            outer = values[name.replace(".gates", ".steps.cell.recurrent.kernel")]
-            tensors[theirs] = _reordered(np.concatenate([values[f"{name}.kernel"], outer]))
-        else:
-            tensors[theirs] = values[name]
-    return tensors

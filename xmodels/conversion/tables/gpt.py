@@ -3,16 +3,20 @@
 import dataclasses
 
 from data_pipelines.text.frames import PLAIN
-from xmodels.conversion.formats import HuggingFace, numbered_blocks
+from xmodels.conversion.format_types import HuggingFace
+from xmodels.conversion.naming import TORCH
 from xmodels.conversion.tables import gpt2
 from xmodels.models.gpt import GptConfig
 
 HUGGING_FACE = HuggingFace(
-    variables={
-        "backbone.embedding.token.embeddings": ("transformer.tokens_embed.weight", "V D"),
-        "backbone.embedding.position.embeddings": ("transformer.positions_embed.weight", "L D"),
-    }
-    | numbered_blocks("backbone.blocks.{block}.", "transformer.h.{block}.", gpt2.BLOCK),
+    names={
+        **TORCH.weights({
+            "backbone.embedding.token": "transformer.tokens_embed",
+            "backbone.embedding.position": "transformer.positions_embed",
+        }),
+        **gpt2.block_names(TORCH, "transformer.h.{block}.", "."),
+    },
+    transposed="",
     settings=gpt2.SETTINGS,
     activation_key="afn",
     activations={"gelu": "gelu_tanh", "gelu_new": "gelu_tanh", "relu": "relu", "swish": "swish"},
@@ -25,12 +29,11 @@ HUGGING_FACE = HuggingFace(
     tied={"lm_head.weight": "transformer.tokens_embed.weight"},
     continues=True,
     frame=PLAIN,
-)
+)  # fmt: skip
 
 TABLE = dataclasses.replace(
     gpt2.TABLE,
     config=GptConfig,
-    axes={name: axes for name, axes in gpt2.AXES.items() if not name.startswith("backbone.norm.")},
     hugging_face=HUGGING_FACE,
     tensorflow1=None,
     keras_hub=None,

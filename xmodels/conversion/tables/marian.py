@@ -1,28 +1,23 @@
-"""Marian by the names of Hugging Face's `MarianMTModel`: those of BART, without norms of embeddings and tables of positions.
-
-Axes as in `tables/bart.py`.
-"""
+"""Marian by the names of Hugging Face's `MarianMTModel`: those of BART, without norms of embeddings and tables of positions."""
 
 import dataclasses
 
 from data_pipelines.text.frames import T5
 from data_pipelines.text.vocabulary import EOS, PAD
-from xmodels.conversion.formats import Table
 from xmodels.conversion.tables import bart
 from xmodels.models.marian import MarianConfig
 
 LACKING = "_position.embeddings", "_norm.gamma", "_norm.beta"  # endings of BART's names in the embedding
 
 
-def is_here(ours: str) -> bool:
-    """Returns whether Marian has this weight of BART."""
-    of_head = ours.startswith("objective.")
-    return not of_head and not (ours.startswith("backbone.embedding.") and ours.endswith(LACKING))
-
-
 HUGGING_FACE = dataclasses.replace(
     bart.HUGGING_FACE,
-    variables={ours: theirs for ours, theirs in bart.HUGGING_FACE.variables.items() if is_here(ours)},
+    names={
+        ours: theirs
+        for ours, theirs in bart.HUGGING_FACE.names.items()
+        if not (ours.startswith("backbone.embedding.") and ours.endswith(LACKING))
+    },
+    heads={},
     activations={"swish": "swish"} | bart.HUGGING_FACE.activations,
     fixed={
         "model_type": "marian",
@@ -33,7 +28,7 @@ HUGGING_FACE = dataclasses.replace(
         "add_final_layer_norm": False,
         "static_position_embeddings": True,
     },
-    implied=lambda stored: bart.decoder_from(stored) | {"first_position": 0},
+    infer_fields=lambda stored: bart.read_decoder(stored) | {"first_position": 0},
     architectures=(("MarianMTModel", frozenset()),),
     buffers=(*bart.HUGGING_FACE.buffers, r"model\.(encoder|decoder)\.embed_positions\.weight"),
     frame=T5,
@@ -43,12 +38,4 @@ HUGGING_FACE = dataclasses.replace(
     forced={"forced_eos_token_id": EOS},
 )
 
-TABLE = Table(
-    config=MarianConfig,
-    axes={ours: axes for ours, axes in bart.TABLE.axes.items() if is_here(ours)},
-    lengths=bart.axis_lengths,
-    counts=bart.TABLE.counts,
-    heads=bart.HEADS,
-    hugging_face=HUGGING_FACE,
-    optional=bart.TABLE.optional,
-)
+TABLE = dataclasses.replace(bart.TABLE, config=MarianConfig, hugging_face=HUGGING_FACE, keras_hub=None)

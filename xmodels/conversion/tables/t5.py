@@ -1,6 +1,6 @@
 """T5, versions 1.0 and 1.1, by the names of Hugging Face's `T5ForConditionalGeneration` and of KerasHub's `T5Backbone`.
 
-Axes as in `tables/bert.py`; R counts the buckets of relative positions. The first layer of each stack holds their table.
+The first layer of each stack holds the table of its relative positions, R buckets.
 """
 
 import dataclasses
@@ -9,67 +9,49 @@ import numpy as np
 
 from data_pipelines.text.frames import T5 as FRAME
 from data_pipelines.text.vocabulary import PAD
-from xmodels.conversion.formats import HuggingFace, KerasHub, Table, Variables, numbered_blocks
-from xmodels.conversion.tables.bart import HEADS, theirs_of
+from xmodels.conversion.format_types import HuggingFace, KerasHub
+from xmodels.conversion.formats import Table
+from xmodels.conversion.naming import Naming, repeat
+from xmodels.conversion.tables.bart import DECODER_BLOCK, ENCODER_BLOCK, OBJECTIVES
 from xmodels.models.t5 import T5Config
 
-
-def attention(ours: str, theirs: str) -> dict[str, tuple[str, str, str]]:
-    """Returns our name -> (our axes, their name, their axes)."""
-    rows = {
-        f"{ours}.{name}.kernel": ("D H K", f"{theirs}.{name[0]}.weight", "HK D") for name in ("query", "key", "value")
-    }
-    return rows | {f"{ours}.merge.kernel": ("H K D", f"{theirs}.o.weight", "D HK")}
+# No layer has biases.
+TORCH = Naming({"kernel": ".weight", "scale": ".weight", "embeddings": ".weight"})
+KERAS = Naming({"kernel": "/vars/0", "scale": "/vars/0", "embeddings": "/vars/0"})
 
 
-def norm(ours: str, theirs: str) -> dict[str, tuple[str, str, str]]:
-    return {f"{ours}.scale": ("D", f"{theirs}.weight", "D")}
+def attention(ours: str, theirs: str) -> dict[str, str]:
+    parts = {f"{ours}.{name}": f"{theirs}.{name[0]}" for name in ("query", "key", "value")}
+    return parts | {f"{ours}.merge": f"{theirs}.o"}
 
 
-def feedforward(layer: str) -> dict[str, tuple[str, str, str]]:
-    """Returns `expand` is that of version 1.0, `gate` and `linear` those of 1.1."""
+def feedforward(layer: str) -> dict[str, str]:
+    """Returns names of layers, of which `expand` is that of version 1.0, `gate` and `linear` those of 1.1."""
     return {
-        "feedforward.expand.kernel": ("D F", f"{layer}.DenseReluDense.wi.weight", "F D"),
-        "feedforward.gate.kernel": ("D F", f"{layer}.DenseReluDense.wi_0.weight", "F D"),
-        "feedforward.linear.kernel": ("D F", f"{layer}.DenseReluDense.wi_1.weight", "F D"),
-        "feedforward.contract.kernel": ("F D", f"{layer}.DenseReluDense.wo.weight", "D F"),
-        **norm("feedforward_norm", f"{layer}.layer_norm"),
+        "feedforward.expand": f"{layer}.DenseReluDense.wi",
+        "feedforward.gate": f"{layer}.DenseReluDense.wi_0",
+        "feedforward.linear": f"{layer}.DenseReluDense.wi_1",
+        "feedforward.contract": f"{layer}.DenseReluDense.wo",
+        "feedforward_norm": f"{layer}.layer_norm",
     }
 
 
-ENCODER = attention("mixer", "0.SelfAttention") | norm("mixer_norm", "0.layer_norm") | feedforward("1")
+ENCODER = attention("mixer", "0.SelfAttention") | {"mixer_norm": "0.layer_norm"} | feedforward("1")
 DECODER = {
-    **attention("mixer", "0.SelfAttention"), **norm("mixer_norm", "0.layer_norm"),
-    **attention("cross", "1.EncDecAttention"), **norm("cross_norm", "1.layer_norm"), **feedforward("2"),
+    **attention("mixer", "0.SelfAttention"), "mixer_norm": "0.layer_norm",
+    **attention("cross", "1.EncDecAttention"), "cross_norm": "1.layer_norm", **feedforward("2"),
 }  # fmt: skip
-SHARED = {
-    "backbone.embedding.token.embeddings": ("V D", "shared.weight", "V D"),
-    "backbone.embedding.output_matrix.embeddings": ("V D", "lm_head.weight", "V D"),
-    **{
-        f"backbone.{stack}_buckets.table": (
-            "R H", f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight", "R H",
-        )
-        for stack in ("encoder", "decoder")
-    },
-    **norm("backbone.encoder_norm", "encoder.final_layer_norm"),
-    **norm("backbone.decoder_norm", "decoder.final_layer_norm"),
-}  # fmt: skip
-BLOCKS = {stack: f"backbone.{stack}_blocks.{{{stack}_block}}." for stack in ("encoder", "decoder")}
-STACKS = (
-    (BLOCKS["encoder"], "encoder.block.{encoder_block}.layer.", ENCODER),
-    (BLOCKS["decoder"], "decoder.block.{decoder_block}.layer.", DECODER),
-)
 PROJECTIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "silu": "swish", "tanh": "tanh"}
 
 
 def lacks(config: T5Config) -> tuple[str, ...]:
     parts = ("expand",) if config.gated else ("gate", "linear")
     output = ("backbone.embedding.output_matrix",) if config.tied_output else ()
-    return (*output, *(f"{block}feedforward.{part}" for block in BLOCKS.values() for part in parts))
+    return (*output, *(f"{block}feedforward.{part}" for block in (ENCODER_BLOCK, DECODER_BLOCK) for part in parts))
 
 
-def fields_from(stored) -> dict:
-    """Returns `gated-gelu` is the tanh form, as `transformers` reads it."""
+def read_fields(stored) -> dict:
+    """Returns what the file says in other words; `gated-gelu` is the tanh form, as `transformers` reads it."""
     kind = str(stored.get("feed_forward_proj", "relu"))
     gated, name = kind.startswith("gated-"), kind.removeprefix("gated-")
     name = "gelu_new" if kind == "gated-gelu" else name
@@ -80,7 +62,7 @@ def fields_from(stored) -> dict:
     }  # fmt: skip
 
 
-def fields_to(config: T5Config) -> dict:
+def write_fields(config: T5Config) -> dict:
     name = next((theirs for theirs, ours in PROJECTIONS.items() if ours == config.activation), config.activation)
     name = "gelu" if config.gated and name == "gelu_new" else name
     scaled = {} if config.scaled_output == config.tied_output else {"scale_decoder_outputs": config.scaled_output}
@@ -90,8 +72,8 @@ def fields_to(config: T5Config) -> dict:
     }  # fmt: skip
 
 
-def refined(config: T5Config, found) -> T5Config:
-    """Returns `transformers` 5 writes that all outputs are tied; the tensors tell it."""
+def refine(config: T5Config, found) -> T5Config:
+    """Returns the configuration with what the tensors tell: `transformers` 5 writes of all outputs that they are tied."""
     output, tokens = found.get("lm_head.weight"), found.get("shared.weight")
     if tokens is None:
         return config
@@ -99,11 +81,19 @@ def refined(config: T5Config, found) -> T5Config:
 
 
 HUGGING_FACE = HuggingFace(
-    variables=theirs_of(SHARED)
-    | {
-        name: row
-        for ours, theirs, rows in STACKS
-        for name, row in numbered_blocks(ours, theirs, theirs_of(rows)).items()
+    names={
+        **TORCH.weights({
+            "backbone.embedding.token": "shared",
+            "backbone.embedding.output_matrix": "lm_head",
+            "backbone.encoder_norm": "encoder.final_layer_norm",
+            "backbone.decoder_norm": "decoder.final_layer_norm",
+            **repeat(ENCODER_BLOCK, "encoder.block.{encoder_block}.layer.", ENCODER),
+            **repeat(DECODER_BLOCK, "decoder.block.{decoder_block}.layer.", DECODER),
+        }),
+        **{
+            f"backbone.{stack}_buckets.table": f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+            for stack in ("encoder", "decoder")
+        },
     },
     settings={
         "vocab_size": "vocabulary_size",
@@ -120,8 +110,8 @@ HUGGING_FACE = HuggingFace(
         "n_positions": "max_sequence_length",
     },
     fixed={"model_type": "t5"},
-    implied=fields_from,
-    derived=fields_to,
+    infer_fields=read_fields,
+    infer_settings=write_fields,
     architectures=(("T5ForConditionalGeneration", frozenset()),),
     prefix="",
     bare_parts=(),
@@ -136,8 +126,8 @@ HUGGING_FACE = HuggingFace(
     frame=FRAME,
     sentence_piece_class="T5Tokenizer",
     decoder_start=PAD,
-    refined=refined,
-)
+    refine=refine,
+)  # fmt: skip
 
 GELU_TANH = {
     "module": "builtins", "class_name": "function", "config": "keras_hub>gelu_approximate", "registered_name": "function",
@@ -148,8 +138,8 @@ SIZES = (
 )  # fmt: skip
 
 
-def hub_fields_from(stored) -> dict:
-    """Returns the form of GELU with tanh is a function of KerasHub's, which stands there with its module."""
+def read_hub_fields(stored) -> dict:
+    """Returns what the file says in other words; GELU with tanh stands there as a function of KerasHub's, with its module."""
     activation, tied = stored.get("activation", "relu"), stored.get("tie_embedding_weights") is not False
     if isinstance(activation, dict):
         activation = "gelu_tanh" if activation.get("config") == GELU_TANH["config"] else str(activation.get("config"))
@@ -162,7 +152,7 @@ def hub_fields_from(stored) -> dict:
     }  # fmt: skip
 
 
-def hub_fields_to(config: T5Config) -> dict:
+def write_hub_fields(config: T5Config) -> dict:
     name = next((theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation), config.activation)
     return {
         "use_gated_activation": config.gated, "tie_embedding_weights": config.tied_output, "key_value_dim": config.head_dim,
@@ -170,41 +160,38 @@ def hub_fields_to(config: T5Config) -> dict:
     }  # fmt: skip
 
 
-def hub_layer(crossed: bool) -> Variables:
-    """Returns one layer by KerasHub's names; `input_projector` is the only one, or the one with the activation."""
-
-    def attention(ours: str, theirs: str) -> Variables:
-        parts = ("query", "key", "value")
-        rows = {f"{ours}.{part}.kernel": (f"{theirs}/{part}_projector/vars/0", "D HK") for part in parts}
-        return rows | {f"{ours}.merge.kernel": (f"{theirs}/output_projector/vars/0", "HK D")}
-
-    return {
-        **attention("mixer", "self_attention"),
-        "mixer_norm.scale": ("self_attention_layer_norm/vars/0", "D"),
-        **(attention("cross", "cross_attention") if crossed else {}),
-        **({"cross_norm.scale": ("cross_attention_layer_norm/vars/0", "D")} if crossed else {}),
-        "feedforward.expand.kernel": ("input_projector/vars/0", "D F"),
-        "feedforward.gate.kernel": ("input_projector/vars/0", "D F"),
-        "feedforward.linear.kernel": ("gate_projector/vars/0", "D F"),
-        "feedforward.contract.kernel": ("output_projector/vars/0", "F D"),
-        "feedforward_norm.scale": ("layer_norm/vars/0", "D"),
-    }
+def hub_attention(ours: str, theirs: str) -> dict[str, str]:
+    parts = {f"{ours}.{name}": f"{theirs}/{name}_projector" for name in ("query", "key", "value")}
+    return parts | {f"{ours}.merge": f"{theirs}/output_projector", f"{ours}_norm": f"{theirs}_layer_norm"}
 
 
+# `input_projector` is the only one, or the one with the activation.
+HUB_LAYER = {
+    **hub_attention("mixer", "self_attention"),
+    "feedforward.expand": "input_projector",
+    "feedforward.gate": "input_projector",
+    "feedforward.linear": "gate_projector",
+    "feedforward.contract": "output_projector",
+    "feedforward_norm": "layer_norm",
+}
 KERAS_HUB = KerasHub(
-    variables={
-        "backbone.embedding.token.embeddings": ("layers/reversible_embedding/vars/0", "V D"),
-        "backbone.embedding.output_matrix.embeddings": ("layers/reversible_embedding/vars/1", "D V"),
-        "backbone.encoder_buckets.table": ("layers/encoder_0/self_attention/vars/0", "R H"),
-        "backbone.decoder_buckets.table": ("layers/decoder_0/self_attention/vars/0", "R H"),
-        "backbone.encoder_norm.scale": ("layers/t5_layer_norm/vars/0", "D"),
-        "backbone.decoder_norm.scale": ("layers/t5_layer_norm_1/vars/0", "D"),
-        **numbered_blocks(BLOCKS["encoder"], "layers/encoder_{encoder_block}/", hub_layer(crossed=False)),
-        **numbered_blocks(BLOCKS["decoder"], "layers/decoder_{decoder_block}/", hub_layer(crossed=True)),
+    names={
+        **KERAS.weights({
+            "backbone.embedding.token": "layers/reversible_embedding",
+            "backbone.encoder_norm": "layers/t5_layer_norm",
+            "backbone.decoder_norm": "layers/t5_layer_norm_1",
+            **repeat(ENCODER_BLOCK, "layers/encoder_{encoder_block}/", HUB_LAYER),
+            **repeat(DECODER_BLOCK, "layers/decoder_{decoder_block}/", HUB_LAYER | hub_attention("cross", "cross_attention")),
+        }),
+        "backbone.embedding.output_matrix.embeddings": "layers/reversible_embedding/vars/1",
+        "backbone.encoder_buckets.table": "layers/encoder_0/self_attention/vars/0",
+        "backbone.decoder_buckets.table": "layers/decoder_0/self_attention/vars/0",
     },
+    heads_apart=False,
+    other_axes={"output_matrix.embeddings": "E V"},
     settings={name: name for name in SIZES},
-    implied=hub_fields_from,
-    derived=hub_fields_to,
+    infer_fields=read_hub_fields,
+    infer_settings=write_hub_fields,
     unsaid=("max_sequence_length", "initializer_factor"),
     class_name="T5Backbone",
     tokenizer_class="T5Tokenizer",
@@ -214,21 +201,9 @@ KERAS_HUB = KerasHub(
 
 TABLE = Table(
     config=T5Config,
-    axes={ours: axes for ours, (axes, _, _) in SHARED.items()}
-    | {f"{ours}{name}": axes for ours, _, rows in STACKS for name, (axes, _, _) in rows.items()},
-    lengths=lambda config: {
-        "D": config.hidden_dim,
-        "H": config.num_heads,
-        "K": config.head_dim,
-        "F": config.intermediate_dim,
-        "V": config.vocabulary_size,
-        "R": config.num_buckets,
-    },
-    counts=lambda config: {
-        "encoder_block": config.num_layers,
-        "decoder_block": config.num_decoder_layers or config.num_layers,
-    },
-    heads=HEADS,
+    objectives=OBJECTIVES,
+    own_axes={"encoder_buckets.table": "R H", "decoder_buckets.table": "R H"},
+    own_lengths=lambda config: {"R": config.num_buckets},
     hugging_face=HUGGING_FACE,
     keras_hub=KERAS_HUB,
     lacks=lacks,

@@ -1,7 +1,7 @@
 """Transformer-XL by the names of Hugging Face's `TransfoXLLMHeadModel`, which `transformers` has had up to version 4.
 
-Axes as in `tables/bert.py`. Each cluster of tokens has axes of its own: its rows of the table, their width, and its tokens in the
-softmax. T are the clusters behind the first. The columns of clusters stand in their order, which the authors' code turns around.
+Each cluster of tokens has axes of its own: its rows of the table, their width, and its tokens in the softmax. T are the clusters
+behind the first. The columns of clusters stand in their order, which the authors' code turns around.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,9 @@ from typing import Any
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.frames import PLAIN
-from xmodels.conversion.formats import Head, HuggingFace, Table, numbered_blocks
+from xmodels.conversion.format_types import HuggingFace
+from xmodels.conversion.formats import Head, Table, logits_of_states
+from xmodels.conversion.naming import TORCH, repeat
 from xmodels.layers.adaptive import cluster_sizes, widths_of
 from xmodels.models.transformer_xl import TransformerXLConfig
 from xmodels.objectives.adaptive_lm import AdaptiveLM
@@ -22,34 +24,20 @@ BLOCK = "backbone.blocks.{block}."
 BIASES = {"content_bias": "r_w_bias", "position_bias": "r_r_bias"}
 HEAD = "objective.adaptive_lm.head."
 
-AXES = {
-    **{f"backbone.embedding.table_{i}": f"{ROWS[i]} {WIDTHS[i]}" for i in CLUSTERS},
-    **{f"backbone.embedding.projection_{i}": f"{WIDTHS[i]} D" for i in CLUSTERS},
-    **{f"backbone.biases.{name}": "H K" for name in BIASES},
-    **{f"{BLOCK}{name}": "H K" for name in BIASES},
-    **{f"{BLOCK}mixer.{name}.kernel": "D H K" for name in ("query", "key", "value", "position")},
-    f"{BLOCK}mixer.merge.kernel": "H K D",
-    **{f"{BLOCK}{norm}.{part}": "D" for norm in ("mixer_norm", "feedforward_norm") for part in ("gamma", "beta")},
-    f"{BLOCK}feedforward.expand.kernel": "D F",
-    f"{BLOCK}feedforward.expand.bias": "F",
-    f"{BLOCK}feedforward.contract.kernel": "F D",
-    f"{BLOCK}feedforward.contract.bias": "D",
-    f"{HEAD}cluster_weight": "T k",
-    f"{HEAD}cluster_bias": "T",
-    **{f"{HEAD}bias_{i}": TOKENS[i] for i in CLUSTERS},
-    **{f"{HEAD}projection_{i}": f"{WIDTHS[i]} D" for i in CLUSTERS},
+OWN_AXES = {
+    **{f"embedding.table_{i}": f"{ROWS[i]} {WIDTHS[i]}" for i in CLUSTERS},
+    **{f"projection_{i}": f"{WIDTHS[i]} D" for i in CLUSTERS},
+    **{f"head.bias_{i}": TOKENS[i] for i in CLUSTERS},
+    "cluster_weight": "T k",
+    "cluster_bias": "T",
 }
 
 
-def axis_lengths(config: TransformerXLConfig) -> dict[str, int]:
-    """Returns the length of every axis."""
+def cluster_lengths(config: TransformerXLConfig) -> dict[str, int]:
+    """Returns the lengths of the axes of clusters."""
     widths, tokens = widths_of(config), cluster_sizes(config)
     rows = tokens if len(widths) > 1 else [config.vocabulary_size]
     return {
-        "D": config.hidden_dim,
-        "H": config.num_heads,
-        "K": config.head_dim,
-        "F": config.intermediate_dim,
         "T": len(tokens) - 1,
         **dict(zip(ROWS, rows, strict=False)),
         **dict(zip(WIDTHS, widths if len(widths) > 1 else widths * len(tokens), strict=False)),
@@ -72,7 +60,7 @@ def lacks(config: TransformerXLConfig) -> tuple[str, ...]:
 
 
 def ties(config: TransformerXLConfig) -> list[bool]:
-    """Returns that of each cluster, whether the softmax uses the projection of the table."""
+    """Returns of each cluster whether the softmax uses the projection of the table."""
     count = len(config.cutoffs) + 1
     return [letter == "T" for letter in config.tied_projections.ljust(count, "T")[:count]]
 
@@ -88,7 +76,7 @@ def complete(stored: dict) -> dict:
     return stored
 
 
-def implied(stored: Mapping[str, Any]) -> dict[str, Any]:
+def infer_fields(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Returns which projections are tied, and the largest distance, which 0 and less switch off."""
     clamp, cutoffs = stored.get("clamp_len"), stored.get("cutoffs") or ()
     but_first = [not stored.get("proj_share_all_but_first", True), *(True for _ in cutoffs)]
@@ -97,50 +85,39 @@ def implied(stored: Mapping[str, Any]) -> dict[str, Any]:
     return found | {"clamp_length": None if isinstance(clamp, int) and clamp <= 0 else clamp}
 
 
-def derived(config: TransformerXLConfig) -> dict[str, Any]:
+def infer_settings(config: TransformerXLConfig) -> dict[str, Any]:
     return {"clamp_len": config.clamp_length or -1, "tie_projs": ties(config), "tie_word_embeddings": True}
 
 
 HUGGING_FACE = HuggingFace(
-    variables={
-        **{
-            f"backbone.embedding.table_{i}": (
-                f"transformer.word_emb.emb_layers.{i}.weight",
-                AXES[f"backbone.embedding.table_{i}"],
-            )
-            for i in CLUSTERS
-        },
-        **{
-            f"backbone.embedding.projection_{i}": (f"transformer.word_emb.emb_projs.{i}", f"D {WIDTHS[i]}")
-            for i in CLUSTERS
-        },
-        **{f"backbone.biases.{ours}": (f"transformer.{theirs}", "H K") for ours, theirs in BIASES.items()},
-        f"{HEAD}cluster_weight": ("crit.cluster_weight", "T k"),
-        f"{HEAD}cluster_bias": ("crit.cluster_bias", "T"),
-        **{f"{HEAD}bias_{i}": (f"crit.out_layers.{i}.bias", TOKENS[i]) for i in CLUSTERS},
-        **{f"{HEAD}projection_{i}": (f"crit.out_projs.{i}", f"D {WIDTHS[i]}") for i in CLUSTERS},
-    }
-    | numbered_blocks(
-        BLOCK,
-        "transformer.layers.{block}.",
-        {
-            **{
-                f"mixer.{name}.kernel": (f"dec_attn.qkv_net.weight[:{part}/3]", "HK D")
-                for part, name in enumerate(("query", "key", "value"))
-            },
-            "mixer.position.kernel": ("dec_attn.r_net.weight", "HK D"),
-            "mixer.merge.kernel": ("dec_attn.o_net.weight", "D HK"),
-            **{ours: (f"dec_attn.{theirs}", "H K") for ours, theirs in BIASES.items()},
-            "mixer_norm.gamma": ("dec_attn.layer_norm.weight", "D"),
-            "mixer_norm.beta": ("dec_attn.layer_norm.bias", "D"),
-            "feedforward.expand.kernel": ("pos_ff.CoreNet.0.weight", "F D"),
-            "feedforward.expand.bias": ("pos_ff.CoreNet.0.bias", "F"),
-            "feedforward.contract.kernel": ("pos_ff.CoreNet.3.weight", "D F"),
-            "feedforward.contract.bias": ("pos_ff.CoreNet.3.bias", "D"),
-            "feedforward_norm.gamma": ("pos_ff.layer_norm.weight", "D"),
-            "feedforward_norm.beta": ("pos_ff.layer_norm.bias", "D"),
-        },
-    ),
+    names={
+        **TORCH.weights({
+            **repeat(BLOCK, "transformer.layers.{block}.", {
+                "mixer_norm": "dec_attn.layer_norm",
+                "feedforward.expand": "pos_ff.CoreNet.0",
+                "feedforward.contract": "pos_ff.CoreNet.3",
+                "feedforward_norm": "pos_ff.layer_norm",
+            }),
+        }),
+        **repeat(f"{BLOCK}mixer.", "transformer.layers.{block}.dec_attn.", {
+            "query.kernel": "qkv_net.weight[:0/3]",
+            "key.kernel": "qkv_net.weight[:1/3]",
+            "value.kernel": "qkv_net.weight[:2/3]",
+            "position.kernel": "r_net.weight",
+            "merge.kernel": "o_net.weight",
+        }),
+        **repeat("backbone.biases.", "transformer.", BIASES),
+        **repeat(BLOCK, "transformer.layers.{block}.dec_attn.", BIASES),
+        **{f"backbone.embedding.table_{i}": f"transformer.word_emb.emb_layers.{i}.weight" for i in CLUSTERS},
+        **{f"backbone.embedding.projection_{i}": f"transformer.word_emb.emb_projs.{i}" for i in CLUSTERS},
+        **repeat(HEAD, "crit.", {name: name for name in ("cluster_weight", "cluster_bias")}),
+        **{f"{HEAD}bias_{i}": f"crit.out_layers.{i}.bias" for i in CLUSTERS},
+        **{f"{HEAD}projection_{i}": f"crit.out_projs.{i}" for i in CLUSTERS},
+    },
+    other_axes={
+        **dict.fromkeys(BIASES, "H K"),
+        **{f"projection_{i}": f"D {WIDTHS[i]}" for i in CLUSTERS},
+    },
     settings={
         "vocab_size": "vocabulary_size",
         "d_model": "hidden_dim",
@@ -161,14 +138,10 @@ HUGGING_FACE = HuggingFace(
         "init_std": "initializer_stddev",
     },
     fixed={"model_type": "transfo-xl", "attn_type": 0, "adaptive": True, "tie_word_embeddings": True},
-    implied=implied,
-    derived=derived,
+    infer_fields=infer_fields,
+    infer_settings=infer_settings,
     complete=complete,
-    unsaid=(
-        "max_sequence_length",
-        "activation",
-        "tied_projections",
-    ),  # no limit; relu; `derived` says it in other words
+    unsaid=("max_sequence_length", "activation", "tied_projections"),  # no limit; relu; `infer_settings` says it in other words
     frame=PLAIN,
     architectures=(("TransfoXLLMHeadModel", frozenset()),),
     prefix="transformer.",
@@ -184,20 +157,13 @@ HUGGING_FACE = HuggingFace(
         },
     },
     continues=True,
-)
+)  # fmt: skip
 
 TABLE = Table(
     config=TransformerXLConfig,
-    axes=AXES,
-    lengths=axis_lengths,
-    counts=lambda config: {"block": config.num_layers},
-    heads=(
-        Head(
-            "adaptive_lm",
-            lambda config, num_classes: AdaptiveLM(config),
-            lambda head, outputs, batch, backbone: head.logits(outputs["sequence_output"], backbone),
-        ),
-    ),
+    own_axes=OWN_AXES,
+    own_lengths=cluster_lengths,
+    objectives=(Head("adaptive_lm", lambda config, num_classes: AdaptiveLM(config), logits_of_states),),
     lacks=lacks,
     hugging_face=HUGGING_FACE,
 )

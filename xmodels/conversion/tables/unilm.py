@@ -1,7 +1,4 @@
-"""UniLM by the names of Hugging Face's `BertForPreTraining`, which are those of its own release: a BERT with six segments.
-
-Axes as in `tables/bert.py`.
-"""
+"""UniLM by the names of Hugging Face's `BertForPreTraining`, which are those of its own release: a BERT with six segments."""
 
 import dataclasses
 
@@ -12,8 +9,8 @@ NUM_SEGMENTS = UnilmConfig.num_segments
 BERTS_EPSILON = 1e-12
 
 
-def doubts(stored) -> tuple[str, ...]:
-    """Returns the released checkpoints come without a config.json, and one that is taken from BERT has another epsilon."""
+def warnings(stored) -> tuple[str, ...]:
+    """Returns a doubt about the epsilon: released checkpoints come without a config.json, and that of BERT has another one."""
     if stored.get("layer_norm_eps") != BERTS_EPSILON:
         return ()
     return (
@@ -30,8 +27,8 @@ TABLE = dataclasses.replace(
         claims=lambda stored: (
             stored.get("model_type") in (None, "bert") and stored.get("type_vocab_size") == NUM_SEGMENTS
         ),
-        implied=lambda stored: {} if "layer_norm_eps" in stored else {"layer_norm_epsilon": 1e-5},
-        doubts=doubts,
+        infer_fields=lambda stored: {} if "layer_norm_eps" in stored else {"layer_norm_epsilon": 1e-5},
+        warnings=warnings,
     ),
     tensorflow1=None,
     keras_hub=None,

@@ -6,13 +6,13 @@ import numpy as np
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.files import whole_file
+from xmodels.conversion.vectors.word2vec import write_lines
 
 
 def write(path: str, words: Sequence[str], vectors: np.ndarray) -> None:
     """Writes words and vectors (V, D)."""
     with whole_file(path, "w", newline="\n") as file:
-        for word, vector in zip(words, vectors, strict=True):
-            file.write(f"{word} {' '.join(map(str, vector.astype(np.float32)))}\n")
+        write_lines(file, words, vectors)
 
 
 def read(path: str) -> tuple[list[str], np.ndarray]:

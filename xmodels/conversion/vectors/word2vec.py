@@ -1,6 +1,7 @@
 """word2vec's formats: text, and binary where the name ends in `.bin`; gensim and fastText read and write them too."""
 
 from collections.abc import Sequence
+from typing import TextIO
 
 import numpy as np
 
@@ -25,8 +26,13 @@ def write_text(path: str, words: Sequence[str], vectors: np.ndarray) -> None:
     """Writes a line with the number of words and the width, then a line for each word: the word, and its numbers."""
     with whole_file(path, "w", newline="\n") as file:
         file.write(f"{len(words)} {vectors.shape[1]}\n")
-        for word, vector in zip(words, vectors, strict=True):
-            file.write(f"{word} {' '.join(map(str, vector.astype(np.float32)))}\n")
+        write_lines(file, words, vectors)
+
+
+def write_lines(file: TextIO, words: Sequence[str], vectors: np.ndarray) -> None:
+    """Writes a line for each word: the word, and its numbers."""
+    for word, vector in zip(words, vectors, strict=True):
+        file.write(f"{word} {' '.join(map(str, vector.astype(np.float32)))}\n")
 
 
 def write_binary(path: str, words: Sequence[str], vectors: np.ndarray) -> None:
@@ -47,7 +53,7 @@ def read_text(path: str) -> tuple[list[str], np.ndarray]:
     with open(path, "rb") as file:
         count, width = _header(path, file.readline(LONGEST_HEADER))
         for number, line in enumerate(file, start=2):
-            text = _decoded(line, f"{path}, line {number}").rstrip(" \t\r\n")
+            text = _decode(line, f"{path}, line {number}").rstrip(" \t\r\n")
             word, *values = text.rsplit(" ", width)  # a word may hold blanks
             if len(values) != width:
                 raise CheckpointError(f"{path}, line {number}: {len(values)} numbers, but its first line says {width}.")
@@ -90,7 +96,7 @@ def read_binary(path: str) -> tuple[list[str], np.ndarray]:
         where = f"{path}, word {row + 1}"
         if blank == place:
             raise CheckpointError(f"{where}: it has no characters. Is the width {width} of the first line right?")
-        words.append(_decoded(rest[place:blank], where))
+        words.append(_decode(rest[place:blank], where))
         vectors[row] = np.frombuffer(rest, "<f4", width, blank + 1)
         _check_finite(vectors[row], where)
         place = blank + 1 + 4 * width
@@ -110,7 +116,7 @@ def _header(path: str, line: bytes) -> tuple[int, int]:
     return numbers[0], numbers[1]
 
 
-def _decoded(word: bytes, where: str) -> str:
+def _decode(word: bytes, where: str) -> str:
     try:
         return word.decode()
     except UnicodeDecodeError as error:

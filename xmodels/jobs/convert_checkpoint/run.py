@@ -3,7 +3,7 @@
 import dataclasses
 
 from xmodels import systems
-from xmodels.conversion import convert, rankers, sentence_transformers, word_vectors
+from xmodels.conversion import convert, sentence_transformers, stand_ins, word_vectors
 from xmodels.jobs.convert_checkpoint.options import Options
 
 
@@ -21,7 +21,7 @@ def convert_checkpoint(options: Options) -> None:
         return
     system = systems.of_model(loaded.system, loaded.model, source)
     loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))
-    loaded = rankers.as_ranker(loaded, source) if options.task == rankers.RANK else loaded
+    loaded = stand_ins.as_task(loaded, options.task, source)
     convert.save(loaded, target)
     heads = ", ".join(sorted(loaded.heads)) or "none"
     parameters = sum(value.size for value in loaded.values.values())
@@ -38,10 +38,8 @@ def convert_checkpoint(options: Options) -> None:
         )
     if lost := convert.lost_ids(loaded, target):
         print(f"Note: {target} has no place for {lost} of the source; there the vocabulary tells these tokens.")
-    if ":" in target and (scale := rankers.lost_scale(loaded)):
-        print(
-            f"Note: {target} has no place for --rank_scale={scale:g}, by which scores are multiplied before a softmax."
-        )
+    for lost in stand_ins.lost_settings(loaded) if ":" in target else ():
+        print(f"Note: {target} has no place for {lost}.")
     if loaded.labels and target.startswith("tf1:"):
         print(
             f"Note: a TF1 checkpoint has no place for the names of labels; in order they are {', '.join(loaded.labels[:20])}."

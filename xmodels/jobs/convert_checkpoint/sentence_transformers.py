@@ -17,6 +17,7 @@ from xmodels.models.folder import BACKBONE_FOLDER
 from xmodels.runs import fine_tuned
 from xmodels.runs.fine_tuned import read_task, write_description
 from xmodels.runs.loaded import identify
+from xmodels.tasks.base import find
 
 FRAMES = (BERT, ROBERTA)  # of which the tokenizers of Hugging Face put the same special tokens around a text
 TEXTS = ("A man plays the guitar.", "他在弹吉他。", "", "Many words, " * 200)  # that `verify` compares
@@ -59,7 +60,10 @@ def to_run(path: str, run: str, allow_pickle: bool = False) -> None:
             f"{path}: how a {made.encoder.model} reads texts in sentence-transformers is not known here."
         )
     pooling = system.READING.with_pooling(made.pooling).pooling
-    checkpoint, description = theirs.as_run(made, None if pooling == PUBLISHED else pooling, systems.name_of(system))
+    task = find.own(theirs.task(), "convert")
+    checkpoint, description = task.from_encoder(
+        made, None if pooling == PUBLISHED else pooling, systems.name_of(system)
+    )
     with new_folder(os.path.realpath(run)) as unfinished:
         convert.save(checkpoint, os.path.join(unfinished, BACKBONE_FOLDER))
         write_description(unfinished, description)
@@ -69,10 +73,10 @@ def from_run(run: str, path: str) -> None:
     """Converts a run to a folder of sentence-transformers, which appears when it is whole."""
     _check_free(path)
     description, found = read_task(run), identify(run)
-    if description.task != theirs.TASK:
+    if description.task != theirs.task():
         raise CheckpointError(
             f"{run}: was fine-tuned with --task={description.task}, which gives texts no vectors; sentence-transformers takes "
-            f"runs of --task={theirs.TASK}."
+            f"runs of --task={theirs.task()}."
         )
     if found.reading is None or found.reading.frame not in FRAMES:
         raise CheckpointError(
@@ -82,7 +86,8 @@ def from_run(run: str, path: str) -> None:
     pooling = (
         SAME.get(found.reading.summary, PUBLISHED) if found.reading.pooling == PUBLISHED else found.reading.pooling
     )
-    made = theirs.of_run(convert.load(run), description.settings, pooling, description.max_sequence_length)
+    task = find.own(theirs.task(), "convert")
+    made = task.to_encoder(convert.load(run), description.settings, pooling, description.max_sequence_length)
     with new_folder(os.path.realpath(path)) as unfinished:
         theirs.write(unfinished, made)
 
