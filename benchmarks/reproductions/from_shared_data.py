@@ -174,6 +174,28 @@ def siamese(place: Place) -> list[str]:
     ]  # fmt: skip
 
 
+def siatl(place: Place) -> list[str]:
+    """Topics of news: the text is news, with what the tables of labelled rows leave."""
+    news, columns = "classification/agnews-en/test.csv.gz", Columns("2", None, "0")
+    parts = parted(place, "siatl", [news], columns, 250)
+    known = {row.texts for path in parts.values() for row in read_table(path, Columns("text", None, "label"))}
+    rows = read_table(place.given(news), columns, bad_rows=[])
+    rest = (text for row in rows for text in row.texts if (" ".join(text.split()),) not in known)
+    told = (
+        document
+        for name in ("rural", "science")
+        for document in paragraphs(place.given(f"lm/abc-news-en/{name}.txt.gz"))
+    )
+    text = write_text(place, "siatl", [*told, *rest])
+    folder = os.path.join(place.work, "siatl_en")
+    return [
+        "siatl",
+        f"--text={text['train']}",
+        *(f"--{part}={path}" for part, path in parts.items()),
+        f"--folder={folder}",
+    ]
+
+
 def readouts(place: Place) -> list[str]:
     """Each way of reading a text, with networks of the family's English page and topics of news."""
     news = ["classification/agnews-en/test.csv.gz"]
@@ -279,6 +301,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "readouts_en": (55, readouts),
     "readouts_pairs_en": (20, readouts_of_pairs),
     "readouts_pretraining_en": (35, readouts_of_pretraining),
+    "siatl_en": (6, siatl),
     "effect_masks_en": (60, effect("masks")),
     "effect_sharing_en": (210, effect("sharing")),
     "effect_order_en": (90, effect("order", relations)),
