@@ -29,11 +29,22 @@ def label_ids(path: str, rows: list[Row], labels: list[str]) -> np.ndarray:
     unknown = [row for row in rows if row.label not in ids]
     if unknown:
         row, count = unknown[0], f" So it is in {len(unknown):,} of {len(rows):,} rows." if unknown[1:] else ""
-        raise DataError(
-            f"{path}, line {row.line}: label {row.label!r} does not occur in training.{count} Known: {', '.join(labels[:20])}. "
-            "Correct the row, or add rows with this label to the training file."
-        )
+        raise unknown_label(f"{path}, line {row.line}", row.label, labels, count)
     return np.array([ids[row.label] for row in rows], np.int32)
+
+
+def unknown_label(place: str, label: str | None, labels: Sequence[str], count: str = "") -> DataError:
+    """Returns the error of a label that training did not have.
+
+    Args:
+        place: file and line.
+        labels: the known ones.
+        count: a sentence on how many rows have such labels.
+    """
+    return DataError(
+        f"{place}: label {label!r} does not occur in training.{count} Known: {', '.join(labels[:20])}. Correct the row, or add rows "
+        "with this label to the training file."
+    )
 
 
 def check_labels(path: str, labels: Sequence[str], num_rows: int, label_column: str | None = None) -> None:

@@ -924,9 +924,8 @@ def test_answers_of_real_questions_come_back_from_their_tokens(tmp_path, zh_voca
 def test_records_feed_the_network_the_batches_of_the_table(tmp_path, zh_vocabulary):
 
     from data_pipelines.batches.dataset import Batches
-    from data_pipelines.corpora.tables import Columns
     from data_pipelines.text.kinds import open_tokenizer
-    from xmodels.tasks.classify.tables import labelled_source
+    from tests.helpers.small_readers import reader_of
 
     samples = pathlib.Path(__file__).parents[2] / "samples/zh"
     pair = tmp_path / "pair.tsv"
@@ -940,8 +939,9 @@ def test_records_feed_the_network_the_batches_of_the_table(tmp_path, zh_vocabula
             task="classify", input_file=str(path), vocab_file=zh_vocabulary, max_seq_length=length, num_shards=2
         )
         finetuning_data.create(settings, folder)
-        table, labels, num_texts = labelled_source(str(path), Columns(), tokenizer, length)
-        recorded, same_labels, same_texts = labelled_source(folder, Columns(), tokenizer, length)
+        reader = reader_of("classify", max_seq_length=length)
+        table, labels, num_texts = reader.source_of(str(path), tokenizer)
+        recorded, same_labels, same_texts = reader.source_of(folder, tokenizer)
         assert (labels, num_texts) == (same_labels, same_texts)
         first, second = (
             list(Batches(source, lambda features: features, 8, 3).training().take(5)) for source in (table, recorded)

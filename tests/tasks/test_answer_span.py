@@ -25,7 +25,7 @@ from xmodels.models import folder
 from xmodels.models.bert import Bert
 from xmodels.models.t5 import T5
 from xmodels.runs.fine_tuned import load_predictor as load
-from xmodels.tasks.answer_span.measures import CMRC2018, SQUAD1, SQUAD2, measured, metric_of, units_of
+from xmodels.tasks.answer_span.measures import CMRC2018, SQUAD1, SQUAD2, measure, metric_of, units_of
 from xmodels.tasks.answer_span.read import answer_in
 from xmodels.tasks.answer_span.score import best_threshold, scores
 from xmodels.tasks.answer_span.serve import Server
@@ -179,19 +179,19 @@ def test_the_place_of_no_answer_is_one_that_sees_all(frame, padding, expected):
 
 
 def test_scores_are_those_of_the_official_scripts():
-    assert measured(SQUAD1, ["The Old Man.", "sea"], "old man") == (1.0, 1.0)
-    assert measured(SQUAD1, ["a cat sat"], "the cat ran home") == (0.0, 2 * 1 / (2 + 3))
-    assert measured(SQUAD1, ["the"], "a") == (1.0, 0.0)  # no words on both sides: 1.1 shares none
-    assert measured(SQUAD2, ["the"], "") == (1.0, 1.0)
-    assert measured(SQUAD2, [], "") == (1.0, 1.0) and measured(SQUAD2, [], "word") == (0.0, 0.0)
-    assert measured(CMRC2018, ["《北京》大学"], "北京大学。") == (1.0, 1.0)
-    exact, f1 = measured(CMRC2018, ["1998年在北京"], "在1998年")
+    assert measure(SQUAD1, ["The Old Man.", "sea"], "old man") == (1.0, 1.0)
+    assert measure(SQUAD1, ["a cat sat"], "the cat ran home") == (0.0, 2 * 1 / (2 + 3))
+    assert measure(SQUAD1, ["the"], "a") == (1.0, 0.0)  # no words on both sides: 1.1 shares none
+    assert measure(SQUAD2, ["the"], "") == (1.0, 1.0)
+    assert measure(SQUAD2, [], "") == (1.0, 1.0) and measure(SQUAD2, [], "word") == (0.0, 0.0)
+    assert measure(CMRC2018, ["《北京》大学"], "北京大学。") == (1.0, 1.0)
+    exact, f1 = measure(CMRC2018, ["1998年在北京"], "在1998年")
     assert exact == 0.0 and f1 == pytest.approx(2 * 2 / (5 + 3))
     # A word that is repeated counts as often as both have it, and a gap ends a run.
-    assert measured(SQUAD1, ["cat cat dog"], "cat cat cat") == (0.0, pytest.approx(2 * 2 / (3 + 3)))
-    assert measured(SQUAD2, ["dog"], "dog dog") == (0.0, pytest.approx(2 * 1 / (1 + 2)))
-    assert measured(CMRC2018, ["北京大学"], "北大学") == (0.0, pytest.approx(2 * 2 / (4 + 3)))
-    assert measured(CMRC2018, ["甲乙丙丁"], "甲丙丁乙") == (0.0, pytest.approx(2 * 2 / (4 + 4)))
+    assert measure(SQUAD1, ["cat cat dog"], "cat cat cat") == (0.0, pytest.approx(2 * 2 / (3 + 3)))
+    assert measure(SQUAD2, ["dog"], "dog dog") == (0.0, pytest.approx(2 * 1 / (1 + 2)))
+    assert measure(CMRC2018, ["北京大学"], "北大学") == (0.0, pytest.approx(2 * 2 / (4 + 3)))
+    assert measure(CMRC2018, ["甲乙丙丁"], "甲丙丁乙") == (0.0, pytest.approx(2 * 2 / (4 + 4)))
     assert units_of("Bill's CD “A, B”共3.5元") == ["bill", "'s", "cd", "a", ",", "b", "共", "3.5", "元"]
 
 
@@ -236,7 +236,7 @@ def test_a_run_finds_answers_and_knows_when_there_is_none(run, data, capsys, tmp
 
 def test_answers_do_not_depend_on_the_batch_and_stand_in_the_text(run, data):
     predictor = load(str(run))
-    questions, _ = predictor.labelled(str(data / "dev.json"))
+    questions, _ = predictor.read_labelled(str(data / "dev.json"))
     together = predictor.predict(questions[:8], 4)
     for question, found in zip(questions[:8], together, strict=True):
         (alone,) = predictor.predict([question])

@@ -326,7 +326,9 @@ def test_texts_get_one_answer_however_they_are_asked(run, tmp_path):
     for one, other in zip(found, selected, strict=True):
         assert one["layer"] == other.layer in (1, 2) and one["label"] == other.label
         assert one["uncertainty"] == pytest.approx(other.uncertainty, abs=1e-5) and 0 <= one["uncertainty"] <= 1
-        assert list(opened.predictor.shown(None, other))[-1].startswith(f"layer: {other.layer} of 2, uncertainty")
+        assert list(opened.predictor.describe_prediction(None, other))[-1].startswith(
+            f"layer: {other.layer} of 2, uncertainty"
+        )
     exits = Exits.of(opened.predictor, asked, 2)
     assert [each.layer - 1 for each in selected] == exits.at(0.4)[1].tolist()
 

@@ -190,11 +190,11 @@ def test_nothing_follows_the_end_that_a_beam_finds():
 def test_prompts_beyond_the_network_lose_their_beginning(run):
     generator = load(run, max_length=16)
     generator.generate(["one two"], Decoding(temperature=0.0), 5)
-    assert generator.shortened() is None
+    assert generator.truncation_note() is None
     (found,) = generator.generate(["one two three four five six seven eight nine ten"], Decoding(temperature=0.0), 50)
     ids = generator.prompt_ids("one two three four five six seven eight nine ten")
     assert len(ids) == 15 and found == by_hand(generator, "one two three four five six seven eight nine ten", 1)
-    assert generator.shortened().startswith("1 prompt(s) leave less room than was asked for in the 16 tokens")
+    assert generator.truncation_note().startswith("1 prompt(s) leave less room than was asked for in the 16 tokens")
 
 
 @pytest.mark.parametrize("kind", ["byte_bpe", "wordpiece"])

@@ -11,7 +11,6 @@ import tensorflow as tf
 from keras import ops
 
 from data_pipelines.corpora.choices import ChoiceQuestion
-from data_pipelines.corpora.headers import Columns
 from data_pipelines.errors import DataError
 from data_pipelines.text import frames
 from data_pipelines.text.added_tokens import with_tokens
@@ -22,6 +21,7 @@ from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.helpers.invocation import invoke
 from tests.helpers.parity import assert_close, read_case
 from tests.helpers.samples import ROOT
+from tests.helpers.small_readers import reader_of
 from tests.models.test_gpt_parity import network, shifted
 from xmodels.conversion import convert
 from xmodels.conversion.formats import table_of
@@ -40,7 +40,6 @@ from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
 from xmodels.tasks.base.texts import TOKEN_TABLE, TextReader, with_rows
 from xmodels.tasks.choose.packing import pack_choices
 from xmodels.tasks.choose.task import Choose
-from xmodels.tasks.classify.tables import labelled_source
 from xmodels.tasks.classify.task import Classify
 from xmodels.tasks.similarity.task import Similarity
 from xmodels.training.optimizers.optimization import Optimization
@@ -491,9 +490,9 @@ def test_records_of_the_pretraining_s_vocabulary_are_read(gpt, tmp_path):
     made = {"task": "classify", "input_file": SAMPLES / "train.tsv", "vocab_file": gpt.parent / "voc"}
     assert invoke("create_finetuning_data", **made, output_dir=tmp_path / "records", max_seq_length=32) == 0
     tokenizer = with_tokens(open_tokenizer(str(gpt.parent / "voc")), frames.GPT_TOKENS)
+    reader = reader_of("classify", Reading(frame=frames.GPT), max_seq_length=32)
     table, records = (
-        labelled_source(str(path), Columns(), tokenizer, 32, frame=frames.GPT)[0].arrays
-        for path in (SAMPLES / "train.tsv", tmp_path / "records")
+        reader.source_of(str(path), tokenizer)[0].arrays for path in (SAMPLES / "train.tsv", tmp_path / "records")
     )
     assert set(table) == set(records)
     for name, value in table.items():

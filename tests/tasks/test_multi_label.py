@@ -201,7 +201,7 @@ def test_json_lines_hold_labels_as_a_list_or_side_by_side(tmp_path):
     )  # fmt: skip
     rows = read_rows(str(path), Columns(), "|")
     assert [row.labels for row in rows] == [("a", "b|c"), (), ("b", "a"), ("7",), ()]
-    assert [row.line for row in rows] == [1, 2, 3, 4, 5]
+    assert [row.place for row in rows] == [f"{path}, line {number}" for number in (1, 2, 3, 4, 5)]
 
 
 @pytest.mark.parametrize(

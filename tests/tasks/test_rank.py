@@ -21,7 +21,7 @@ from xmodels.models.bert import Bert, BertConfig
 from xmodels.runs.fine_tuned import choose_settings
 from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.rank.read import parts, read_lists, unlabelled, without_order
-from xmodels.tasks.rank.score import average_precision, ndcg, ordered, reciprocal_rank, scores
+from xmodels.tasks.rank.score import average_precision, ndcg, order_relevances, reciprocal_rank, scores
 from xmodels.tasks.rank.task import Rank, listwise, pairwise
 
 QUICK = {
@@ -109,7 +109,7 @@ def test_a_list_is_scored_as_its_candidates_alone_and_missing_ones_count_for_not
 
 
 def test_measures():
-    row = ordered([0.1, 0.9, 0.5, 0.3], [1, 0, 2, 0])  # relevances 0, 2, 0, 1 by score
+    row = order_relevances([0.1, 0.9, 0.5, 0.3], [1, 0, 2, 0])  # relevances 0, 2, 0, 1 by score
     assert row.tolist() == [0, 2, 0, 1]
     assert reciprocal_rank(row) == 0.5 and average_precision(row) == pytest.approx((1 / 2 + 2 / 4) / 2)
     gains = 3 / math.log2(3) + 1 / math.log2(5)
@@ -128,7 +128,7 @@ def test_measures_are_those_of_scikit_learn():
     for _ in range(20):
         values, labels = rng.normal(size=(1, 12)), rng.integers(0, 2, (1, 12))
         labels[0, 0] = 1
-        row = ordered(values[0], labels[0])
+        row = order_relevances(values[0], labels[0])
         assert average_precision(row) == pytest.approx(label_ranking_average_precision_score(labels, values))
         assert ndcg(row) == pytest.approx(ndcg_score(labels, values, k=10))
 

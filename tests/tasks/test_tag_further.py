@@ -24,7 +24,7 @@ from xmodels.tasks.tag.read import as_chains, read_sentences
 from xmodels.tasks.tag.score import scores
 from xmodels.tasks.tag.serve import Server
 from xmodels.tasks.tag.settings import may_stand
-from xmodels.tasks.tag.words import Words, encoded, entities, windows_of, words_of
+from xmodels.tasks.tag.words import Words, encode_words, entities, windows_of, words_of
 
 LETTERS = ("B", "I", "E", "S", "M", "L", "U")
 
@@ -360,7 +360,7 @@ def test_entities_are_surfaces_of_the_text_under_every_tokenizer(tokenizers, kin
     tokenizer = wordpiece if kind == "wordpiece" else tokenizers[kind]
     words = Words.joined(SURFACES)
     assert [words.text[a:b] for a, b in words.spans] == SURFACES
-    (ids, of_tokens, opens), = encoded([words], tokenizer)  # fmt: skip
+    (ids, of_tokens, opens), = encode_words([words], tokenizer)  # fmt: skip
     spans = tokenizer.encode(words.text).spans
     for place in np.flatnonzero(opens):  # the first piece of a word stands in it
         assert words.spans[of_tokens[place]][0] <= spans[place][0] < words.spans[of_tokens[place]][1]
@@ -377,7 +377,7 @@ def test_chinese_characters_and_words_of_a_file_are_its_words(checkpoint):  # no
     tokenizer = WordPieceTokenizer(Vocabulary.read(str(checkpoint / folder.VOCABULARY)))
     characters, whole = Words.joined(list("北京in北京")), Words.joined(["北京", "in", "北京"])
     assert characters.text == "北京 i n 北京" and whole.text == "北京 in 北京"
-    assert [int(opens.sum()) for _, _, opens in encoded([characters, whole], tokenizer)] == [6, 3]
+    assert [int(opens.sum()) for _, _, opens in encode_words([characters, whole], tokenizer)] == [6, 3]
     assert [e.text for e in entities(characters, ["B-L", "I-L", "O", "O", "B-L", "I-L"])] == ["北京", "北京"]
 
 
@@ -387,7 +387,7 @@ def test_chinese_characters_and_words_of_a_file_are_its_words(checkpoint):  # no
 def test_words_are_counted_by_type():
     truth = [["B-X", "I-X", "O"], ["B-Y", "O"]]
     said = [["B-X", "B-Y", "O"], ["I-Y", "B-Z"]]
-    names, table = pictures.counted(said, truth)
+    names, table = pictures.count_types(said, truth)
     assert set(names) == {"X", "Y", "Z", "O"} and names[-1] == "O"
     at = {name: place for place, name in enumerate(names)}
     assert table.sum() == 5 and table[at["X"], at["X"]] == table[at["X"], at["Y"]] == table[at["Y"], at["Y"]] == 1

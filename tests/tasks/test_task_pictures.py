@@ -126,7 +126,7 @@ def test_choices_are_counted_by_their_places(drawn, tmp_path):
 
 
 def test_names_that_no_font_draws_become_ids_and_no_formula_is_read(tmp_path):
-    names = pictures.drawable(["a", "\U0001f9ff", "$x^{", "b" * 40])
+    names = pictures.shorten_names(["a", "\U0001f9ff", "$x^{", "b" * 40])
     assert names == ["a", "[1]", "$x^{", "b" * 24]
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # such as of a missing glyph

@@ -33,7 +33,7 @@ def readme(server: Server, served: Mapping[str, Any]) -> str:
         f"{server.title}\n",
         f"Variant `{server.serving_ops}`. {NOTES[server.serving_ops]}\n{server.inside}",
         *tables, labels(server), server.notes().strip(), python(server, columns),
-        requests(server.model, columns, outputs),
+        requests(server.model, columns, outputs), server.sections().strip(),
     ]  # fmt: skip
     return "\n\n".join(part.rstrip() for part in parts if part) + "\n"
 

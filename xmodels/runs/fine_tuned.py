@@ -16,7 +16,7 @@ from xmodels.runs.loaded import RUN_STATES, check_no_other, identify, load
 from xmodels.tasks.base import find
 from xmodels.tasks.base.description import JOINT_FILE, TASK_FILE, Head, Run, TaskDescription
 from xmodels.tasks.base.find import load_part, task_class
-from xmodels.tasks.base.generation import Generator, refusal
+from xmodels.tasks.base.generation import Generator, refusal_error
 from xmodels.tasks.base.origin import RUN_CONFIG
 from xmodels.tasks.base.task import Task
 
@@ -242,7 +242,7 @@ def _writer(path: str):
     """Returns the `answer` file of the task with which the system of a checkpoint generates."""
     found = identify(path)
     if found.writing is None:
-        raise refusal(found)
+        raise refusal_error(found)
     return load_part(found.writing.task, "answer")
 
 

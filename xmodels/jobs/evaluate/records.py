@@ -12,8 +12,8 @@ from xmodels.models.folder import read_json
 from xmodels.runs.fine_tuned import read_task
 from xmodels.runs.folder import CONFIG
 from xmodels.tasks.base import find
-from xmodels.tasks.base.answer import compiled
-from xmodels.tasks.base.score import check_plots
+from xmodels.tasks.base.answer import compile_answer
+from xmodels.tasks.base.score import print_pictures
 
 TAKEN = ("task", "model_dir", "test_file", "batch_size", "plots", "output_file", "encoding")
 BATCH_SIZE = 32
@@ -34,9 +34,8 @@ def evaluate_records(predictor, options: evaluate.Options, given: list[str]) -> 
     for name in given:
         if name not in TAKEN:
             raise UsageError(f"--{name}: --test_file={folder} holds records, which have no such thing. Leave it out.")
-    check_plots(options.plots)
     source = read_records(predictor, options)
-    answer, size = compiled(lambda batch: predict_batch(predictor, batch)), options.batch_size or BATCH_SIZE
+    answer, size = compile_answer(lambda batch: predict_batch(predictor, batch)), options.batch_size or BATCH_SIZE
     starts = range(0, source.num_examples, size)
     batches = ({name: x[start : start + size] for name, x in source.arrays.items()} for start in starts)
     outputs, examples = stack_batches((answer(batch), batch) for batch in batches)
@@ -52,8 +51,7 @@ def evaluate_records(predictor, options: evaluate.Options, given: list[str]) -> 
     summary = ", ".join(f"{name} {value:.4f}" for name, value in found.items() if isinstance(value, float))
     print(f"{folder}: {len(answers[1]):,} examples, {summary}")
     if options.plots:
-        for path in score.draw(options.plots, *answers, {**settings, "labels": list(predictor.labels)}):
-            print(f"  picture: {path}")
+        print_pictures(score.draw(options.plots, *answers, {**settings, "labels": list(predictor.labels)}))
     return found
 
 

@@ -16,6 +16,7 @@ from xmodels.jobs.predict.run import load_predictor
 from xmodels.runs.fine_tuned import Source, task_of
 from xmodels.tasks.base import find
 from xmodels.tasks.base.origin import class_weights_of
+from xmodels.tasks.base.score import check_plots
 
 OPENED = ("predictor", "source")  # arguments that the model_dir becomes
 
@@ -40,6 +41,7 @@ def evaluate(options: Options) -> dict:
         if name not in known and name != "task":
             raise UsageError(f"--{name}: --task={task} has no such flag; it takes --{', --'.join(known)}.")
     check_output(options.output_file)
+    check_plots(options.plots)
     if options.test_file and os.path.isfile(os.path.join(options.test_file, MANIFEST)):
         if find.task_class(task) is None:
             raise UsageError(

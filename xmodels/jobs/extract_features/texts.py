@@ -13,7 +13,7 @@ from data_pipelines.text.framing import max_text_tokens, pack_ids
 from data_pipelines.text.open_words import spelled
 from xmodels.interfaces.loaded import Loaded
 from xmodels.interfaces.reading import STATELESS
-from xmodels.tasks.base.answer import compiled, without_padding
+from xmodels.tasks.base.answer import compile_answer, without_padding
 from xmodels.tasks.base.readouts import layer_numbers, reading_of, tokens_of
 
 WINDOW = 32  # batches whose texts are in memory at once, sorted by length
@@ -95,7 +95,7 @@ class FrozenNetwork:
         self.factors = wanted.factors()
         shown = len(self.backbone.hidden_states(self.backbone.tiny_batch()))
         self.numbers = layer_numbers("layers", wanted.layers, shown)
-        self._answer = compiled(self._states)
+        self._answer = compile_answer(self._states)
 
     def _states(self, batch) -> dict:
         """Returns (B, L, D) or (B, D) of each name."""

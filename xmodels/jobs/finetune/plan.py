@@ -233,7 +233,7 @@ def _learner(
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
         backbone = build_backbone(options, loaded)
-        task = reader.made_task(loaded.config, data)
+        task = reader.make_task(loaded.config, data)
         reader.prepare_weights(task, backbone, loaded)
         objective = objective_of(reader.objective(task), finetuning, loaded, learns)
         keep = objective.batch_features(backbone)

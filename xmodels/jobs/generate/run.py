@@ -48,7 +48,7 @@ def generate(options: Options) -> list[str]:
         found = generator.generate(
             asked, decoding, seed=options.seed, batch_size=options.batch_size, progress=progress.update, **limit
         )
-    if lost := generator.shortened():
+    if lost := generator.truncation_note():
         print(f"Note: {lost}", file=sys.stderr)
     if output_file:
         with whole_file(output_file, "w") as file:

@@ -252,7 +252,7 @@ def _learner(
     keras.utils.set_random_seed(given.seed)
     with strategy.scope():
         backbone = build_backbone(given, loaded)
-        tasks = {name: reader.made_task(loaded.config, data[name]) for name, reader in readers.items()}
+        tasks = {name: reader.make_task(loaded.config, data[name]) for name, reader in readers.items()}
         for name, reader in readers.items():
             reader.prepare_weights(tasks[name], backbone, loaded)
         batches = {

@@ -67,7 +67,7 @@ def predict(options: Options) -> list[dict | None]:
     found = iter(predict_all(predictor, there, options.batch_size, input_file or "--text"))
     predictions = [None if asked is None else next(found) for asked in inputs]
     if text is not None:
-        print("\n".join(map(for_terminal_line, predictor.shown(inputs[0], predictions[0]))))
+        print("\n".join(map(for_terminal_line, predictor.describe_prediction(inputs[0], predictions[0]))))
     elif output_file:
         write(output_file, predictor, zip(inputs, predictions, strict=True))
     else:

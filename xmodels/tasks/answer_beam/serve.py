@@ -8,7 +8,7 @@ from xmodels.tasks.answer_span import serve
 
 
 class Server(serve.Server):
-    def scored(self, found, features):
+    def score_stretches(self, found, features):
         mask = features["padding_mask"]
         begin, null = self.places(found, tf.reduce_sum(tf.cast(~mask, tf.int32), axis=1))
         place = tf.range(tf.shape(mask)[1])[None, :]

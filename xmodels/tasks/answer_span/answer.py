@@ -60,7 +60,7 @@ class Predictor(answer.Predictor):
             for row, window in enumerate(inputs)
         ]
 
-    def labelled(self, path):
+    def read_labelled(self, path):
         questions = read_questions(path)
         return questions, questions
 
@@ -75,7 +75,7 @@ class Predictor(answer.Predictor):
             return read_lines(question.input_file)
         return each_question(question.input_file)
 
-    def shown(self, asked, prediction):
+    def describe_prediction(self, asked, prediction):
         best = prediction.answer
         yield f"answer: {best.text}" if best.text else "no answer"
         for each in prediction.n_best[:SHOWN]:

@@ -103,7 +103,7 @@ MEASURES: dict[str, tuple[Callable[[str, str], float], Callable[[str, str], floa
 }
 
 
-def measured(metric: str, truths: Sequence[str], found: str) -> tuple[float, float]:
+def measure(metric: str, truths: Sequence[str], found: str) -> tuple[float, float]:
     """Returns exact match and F1 of an answer: the best over all right answers, none of which are there where there is no
     answer."""
     if metric == SQUAD2:

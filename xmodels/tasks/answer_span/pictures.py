@@ -1,14 +1,11 @@
 """Pictures of answers: scores by length, and what the threshold decides."""
 
-import os
-
 import numpy as np
 
-from xmodels.tasks.answer_span.measures import SQUAD2, measured
+from xmodels.tasks.answer_span.measures import SQUAD2, measure
 from xmodels.tasks.answer_span.spans import decide
-from xmodels.tasks.base.pictures import save
+from xmodels.tasks.base.pictures import BLUE, RED, new_figure, write
 
-BLUE, RED = "#1450c8", "#c83232"
 LENGTHS = (2, 5, 10, 20, 40, 80)  # characters; bounds of the bars
 
 
@@ -18,40 +15,32 @@ def draw(folder: str, predictions, questions, metric: str, threshold: float | No
     Args:
         predictions: of `spans.Found`.
     """
-    os.makedirs(folder, exist_ok=True)
     figures = {"answers": by_length(predictions, questions, metric, threshold)}
     if metric == SQUAD2:
         figures["threshold"] = by_threshold(predictions, questions, threshold)
-    paths = []
-    for name, figure in figures.items():
-        paths.append(save(figure, os.path.join(folder, f"{name}.png")))
-    return paths
+    return write(folder, figures)
 
 
 def by_length(predictions, questions, metric: str, threshold: float | None):
     """Returns F1 and exact match of answers by the length of the right one."""
-    from matplotlib.figure import Figure
-
     rows = []
     for asked, each in zip(questions, predictions, strict=True):
         if asked.is_impossible or not asked.answers:
             continue
         truths = [text for text, _ in asked.answers]
         found = decide(each.n_best, each.null_score_diff, threshold).text
-        rows.append((min(map(len, truths)), *measured(metric, truths, found)))
+        rows.append((min(map(len, truths)), *measure(metric, truths, found)))
     table = np.array(rows or [(0, 0.0, 0.0)])
     groups = np.searchsorted(LENGTHS, table[:, 0])
     names = [f"≤ {bound}" for bound in LENGTHS] + [f"> {LENGTHS[-1]}"]
     there = sorted(set(groups.tolist()))
-    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
-    axis = figure.subplots()
+    figure, axis = new_figure(6.4, 3.2)
     for shift, column, colour, title in ((-0.2, 2, BLUE, "F1"), (0.2, 1, "#9db8ee", "exact match")):
         heights = [100 * table[groups == group, column].mean() for group in there]
         axis.bar(np.arange(len(there)) + shift, heights, 0.4, color=colour, label=title)
     axis.set_xticks(range(len(there)), [f"{names[group]}\n{int((groups == group).sum())}" for group in there])
     axis.set(title="scores by length of the true answer in characters, with counts", ylim=(0, 100), ylabel="%")
     axis.legend(frameon=False)
-    axis.spines[["top", "right"]].set_visible(False)
     return figure
 
 
@@ -64,8 +53,8 @@ def by_threshold(predictions, questions, threshold: float | None):
     impossible = np.array([each.is_impossible for each in questions])
     answers = [decide(each.n_best, each.null_score_diff, None).text for each in predictions]
     truths = [[] if each.is_impossible else [text for text, _ in each.answers] for each in questions]
-    answered = np.array([measured(SQUAD2, right, text)[1] for right, text in zip(truths, answers, strict=True)])
-    silent = np.array([measured(SQUAD2, right, "")[1] for right in truths])
+    answered = np.array([measure(SQUAD2, right, text)[1] for right, text in zip(truths, answers, strict=True)])
+    silent = np.array([measure(SQUAD2, right, "")[1] for right in truths])
     order = np.argsort(differences, kind="stable")
     totals = 100 * (silent.sum() + np.cumsum((answered - silent)[order])) / len(order)
     figure = Figure(figsize=(6.4, 4.8), layout="constrained")

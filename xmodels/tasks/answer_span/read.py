@@ -10,7 +10,6 @@ import numpy as np
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.squad import Question, read_squad
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.finetuning.row_checks import shared_warning
 from data_pipelines.finetuning.tasks.answer_span import answer_tokens, find_answer, fitting_windows, problem
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import max_text_tokens
@@ -23,9 +22,9 @@ from xmodels.tasks.answer_span.windows import (
     places,
     windows_of,
 )
-from xmodels.tasks.base.read import Data, Survey, print_left_out, tells_cuts, usable
+from xmodels.tasks.base.read import Data, Survey, drop_unusable, print_left_out, tells_cuts
 from xmodels.tasks.base.records import check_recorded, recorded_batches
-from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
+from xmodels.tasks.base.texts import TextReader
 from xmodels.training.watching.progress import print_status
 
 TASK = "answer_span"  # of the records
@@ -90,7 +89,7 @@ class Reader(TextReader):
     def questions(self, path: str) -> list[Question]:
         """Returns the questions from which something can be learnt; says which ones are left out."""
         bad_rows = self.bad_rows()
-        found = usable(read_questions(path), bad_rows, lambda each: problem(each, find_answer(each)[0]))
+        found = drop_unusable(read_questions(path), bad_rows, lambda each: problem(each, find_answer(each)[0]))
         print_left_out(path, bad_rows)
         if not found:
             raise DataError(f"{path}: holds no question from which something can be learnt.")
@@ -128,7 +127,7 @@ class Reader(TextReader):
     def read(self, tokenizer):
         path, settings = self.training_files(), self.settings
         check(settings, self.options.max_seq_length, self.reading.frame)
-        files = list(self.scored_files())
+        list(self.scored_files())  # raises what is wrong with them
         if os.path.isdir(path):
             source, impossible = self._recorded(path, tokenizer)
             summary = f"{source.num_examples:,} windows"
@@ -137,15 +136,12 @@ class Reader(TextReader):
             made = self._source(path, train, tokenizer)
             source, impossible = ArraySource(made.arrays, path), any(each.is_impossible for each in train)
             summary = f"{len(train):,} questions in {source.num_examples:,} windows"
-        warn_unknown(path, source, tokenizer)
-        evaluation_sets = {}
-        for name, other in files:
-            found = evaluation_sets[name] = self._source(other, read_questions(other), tokenizer)
-            if warning := shared_warning(other, token_rows(found), path, token_rows(source)):
-                print_status(warning)
+        sets = self.evaluation_sets(
+            source, tokenizer, lambda other: self._source(other, read_questions(other), tokenizer)
+        )
         # As in Google's code, until an evaluation set chooses another one.
         self.chosen = dataclasses.replace(settings, null_score_diff_threshold=0.0 if impossible else None)
-        return Data(source, evaluation_sets, [], 2, summary)
+        return Data(source, sets, [], 2, summary)
 
     def task(self, config, data):
         return self.task_class(config, data.labels, reading=self.reading, settings=dataclasses.asdict(self.chosen))

@@ -6,11 +6,11 @@ import numpy as np
 
 from data_pipelines.corpora.squad import Question
 from xmodels.tasks.answer_span import pictures
-from xmodels.tasks.answer_span.measures import SQUAD2, measured, metric_of
+from xmodels.tasks.answer_span.measures import SQUAD2, measure, metric_of
 from xmodels.tasks.answer_span.read import SpanSource, read_questions, warn_problems
 from xmodels.tasks.answer_span.spans import Found, decide, find, of_row
 from xmodels.tasks.answer_span.windows import Settings
-from xmodels.tasks.base.score import check_plots, predict
+from xmodels.tasks.base.score import predict, print_pictures
 
 SELECTION_METRIC, CHOSEN, READS_SOURCE = "f1", ("null_score_diff_threshold",), True
 PER_TOKEN = "start_logits"  # an output whose width is that of the rows
@@ -23,7 +23,6 @@ def evaluate(predictor, test_file: str, answer_metric: str | None, batch_size: i
 
     With `plots`, pictures go to that folder.
     """
-    check_plots(plots)
     questions = read_questions(test_file)
     warn_problems(test_file, questions)
     found = predict(predictor, questions, batch_size or 32, test_file)
@@ -32,8 +31,7 @@ def evaluate(predictor, test_file: str, answer_metric: str | None, batch_size: i
     if result["metric"] == SQUAD2:
         result["best_f1"], result["best_f1_threshold"] = best_threshold(found, questions)
     report(test_file, result, found, questions)
-    for path in pictures.draw(plots, found, questions, result["metric"], threshold) if plots else ():
-        print(f"  picture: {path}")
+    print_pictures(pictures.draw(plots, found, questions, result["metric"], threshold) if plots else ())
     return result
 
 
@@ -49,9 +47,7 @@ def scores(
     """
     metric = answer_metric or metric_of(truth)
     found = [decide(each.n_best, each.null_score_diff, null_score_diff_threshold).text for each in predictions]
-    table = np.array(
-        [measured(metric, rights(asked), text) for asked, text in zip(truth, found, strict=True)]
-    )  # (N, 2)
+    table = np.array([measure(metric, rights(asked), text) for asked, text in zip(truth, found, strict=True)])  # (N, 2)
     result = {"metric": metric, "exact_match": 100 * float(table[:, 0].mean()), "f1": 100 * float(table[:, 1].mean())}
     has_answer = np.array([bool(rights(asked)) for asked in truth])
     if metric == SQUAD2:
@@ -74,8 +70,8 @@ def best_threshold(predictions: list[Found], truth: list[Question]) -> tuple[flo
     the official script, of all questions with equal differences together)."""
     differences = np.array([each.null_score_diff for each in predictions])
     answers = [decide(each.n_best, each.null_score_diff, None).text for each in predictions]
-    answered = np.array([measured(SQUAD2, rights(q), text)[1] for q, text in zip(truth, answers, strict=True)])
-    silent = np.array([measured(SQUAD2, rights(q), "")[1] for q in truth])
+    answered = np.array([measure(SQUAD2, rights(q), text)[1] for q, text in zip(truth, answers, strict=True)])
+    silent = np.array([measure(SQUAD2, rights(q), "")[1] for q in truth])
     order = np.argsort(differences, kind="stable")
     totals = silent.sum() + np.concatenate([[0.0], np.cumsum((answered - silent)[order])])
     differences = differences[order]
@@ -155,7 +151,7 @@ def report(test_file: str, result: dict, predictions: list[Found], truth: list[Q
         (asked, decide(each.n_best, each.null_score_diff, threshold))
         for asked, each in zip(truth, predictions, strict=True)
     ]
-    wrong = [row for row in rows if measured(result["metric"], rights(row[0]), row[1].text)[0] == 0.0]
+    wrong = [row for row in rows if measure(result["metric"], rights(row[0]), row[1].text)[0] == 0.0]
     for asked, each in wrong[:LISTED]:
         right = rights(asked)[0] if rights(asked) else "no answer"
         print(f"  wrong: {asked.question:.60}  answered {each.text or 'no answer'!r:.40}, correct is {right!r:.40}")

@@ -58,10 +58,12 @@ class Server(serve.Server):
         found = token_windows(ids, capacity, self.settings.doc_stride)
         return {**found, "question": tf.gather(asked, found["text"]), "starts": starts, "ends": ends}
 
-    def framed(self, found: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def frame_windows(self, found: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns what the network reads of windows, (W, L)."""
         texts = [found["question"], found["ids"]]
-        return self.tokenizer.framed(texts[::-1] if self.settings.context_first else texts, self.max_sequence_length)
+        return self.tokenizer.frame_windows(
+            texts[::-1] if self.settings.context_first else texts, self.max_sequence_length
+        )
 
     def window_of(self, question: tf.Tensor, context: tf.Tensor, start: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns what the network reads of the window from which an answer is, (1, L).
@@ -76,14 +78,14 @@ class Server(serve.Server):
         place = found["first"][:, None] + tf.range(width)[None, :]  # (W, T)
         holds = tf.reduce_any(most_context(found, width) & (place == token), axis=1)
         window = tf.argmax(holds, output_type=tf.int32)[None]
-        return self.framed({name: tf.gather(found[name], window) for name in ("question", "ids")})
+        return self.frame_windows({name: tf.gather(found[name], window) for name in ("question", "ids")})
 
-    def listed(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Works as `_listed`, traced once for all signatures."""
-        return self._listed(question, context)
+    def list_answers(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Works as `_list_answers`, traced once for all signatures."""
+        return self._list_answers(question, context)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)] * 2, autograph=False)
-    def _listed(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
+    def _list_answers(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the candidates of each text, the likeliest first, and of equal texts the first only, as `spans.find` has
         them.
 
@@ -92,9 +94,9 @@ class Server(serve.Server):
             float32 (B,), the total of having no answer.
         """
         found = self.windows(question, context)
-        features = self.framed(found)
+        features = self.frame_windows(found)
         width = tf.shape(features["token_ids"])[1]
-        first, last, totals, nulls = self.scored(found, features)
+        first, last, totals, nulls = self.score_stretches(found, features)
         shown = most_context(found, width)
         good = (first >= 0) & (first < found["count"][:, None, None])
         good &= tf.gather(shown, tf.clip_by_value(first, 0, width - 1), batch_dims=1)
@@ -105,11 +107,11 @@ class Server(serve.Server):
             "total": tf.where(good, totals, NEVER), "first": first + found["first"][:, None, None],
             "last": last + found["first"][:, None, None],
         }  # fmt: skip
-        return self.sorted(
+        return self.sort_answers(
             context, found, columns, tf.math.unsorted_segment_min(nulls, found["text"], tf.size(context))
         )
 
-    def scored(self, found: dict[str, tf.Tensor], features: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
+    def score_stretches(self, found: dict[str, tf.Tensor], features: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
         """Stretches of the texts of all windows, and what the network makes of them.
 
         Returns:
@@ -138,8 +140,8 @@ class Server(serve.Server):
         outputs = self.task.predict(self.task.forward(self.backbone, features, training=False))
         return {name: outputs[name] for name in ("start_logits", "end_logits")}
 
-    def sorted(self, context, found, columns, null) -> dict[str, tf.Tensor]:
-        """Works as `listed`; columns of the windows (W, n, n)."""
+    def sort_answers(self, context, found, columns, null) -> dict[str, tf.Tensor]:
+        """Works as `list_answers`; columns of the windows (W, n, n)."""
         rows = tf.size(context)
         each = tf.reduce_prod(tf.shape(columns["total"])[1:])
         by_text = {
@@ -195,12 +197,12 @@ class Server(serve.Server):
 
     def n_best(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns answer string, start and end int32, score float32, (B, K)."""
-        found = self.listed(question, context)
+        found = self.list_answers(question, context)
         return {name: found[name] for name in ("answer", "start", "end", "score")}
 
     def answer(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns answer string, start and end int32, score float32, (B,)."""
-        found = self.listed(question, context)
+        found = self.list_answers(question, context)
         named, total = found["answer"] != "", found["total"]
         width = tf.shape(total)[1]
         place = tf.range(width)[None, :] + tf.zeros_like(found["start"])
@@ -254,7 +256,7 @@ class Server(serve.Server):
         likeliest = self.compare_signature(scores, self.predictions(self.checked), expected)
         return max(super().compare(served), likeliest)
 
-    def attended(self):
+    def attention_example(self):
         """Returns the last window of a text, the only one that holds the last token."""
         reading = self.predictor.tokenizer, self.settings, self.max_sequence_length, self.frame
         ((*_, window),) = windows_of([asked(EXAMPLES[0])], *reading)

@@ -11,7 +11,6 @@ from data_pipelines.finetuning.stories import StoryEncoder
 from xmodels.tasks.base import answer
 
 Story = tuple[Sequence[str], str]  # sentences and a question
-SHOWN = 10  # answers, the likeliest ones
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,10 +71,9 @@ class Predictor(answer.Predictor):
             raise UsageError("--text: is the story here; give the question with --text_pair.")
         return [(split_story(question.text), question.text_pair)]
 
-    def shown(self, asked, prediction):
+    def describe_prediction(self, asked, prediction):
         yield f"answer: {prediction.answer}"
-        for name, value in sorted(prediction.probabilities.items(), key=lambda item: -item[1])[:SHOWN]:
-            yield f"  {value:.4f}  {name}"
+        yield from answer.likeliest(prediction.probabilities)
         if prediction.steps is not None:
             yield "steps:"
             for line, steps in zip([*asked[0], asked[1]][-len(prediction.steps) :], prediction.steps, strict=True):

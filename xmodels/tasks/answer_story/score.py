@@ -9,7 +9,7 @@ from data_pipelines.corpora.babi import StoryQuestion, read_tasks, task_numbers
 from xmodels.tasks.answer_story.answer import StoryAnswer
 from xmodels.tasks.answer_story.pictures import draw
 from xmodels.tasks.base.pictures import save
-from xmodels.tasks.base.score import check_plots, predict
+from xmodels.tasks.base.score import predict, print_pictures
 
 FAILED_ABOVE = 5.0  # percent of errors; so bAbI counts failed tasks (Weston et al., 2015)
 
@@ -20,15 +20,13 @@ def evaluate(predictor, test_file: str, tasks: str | None, batch_size: int | Non
 
     With `plots`, the first question of each task becomes a picture in that folder.
     """
-    check_plots(plots)
     questions = [asked for each in read_tasks(test_file, task_numbers(tasks), "test").values() for asked in each]
     predictions = predict(
         predictor, [(asked.sentences, asked.question) for asked in questions], batch_size or 32, test_file
     )
     found = scores(predictions, questions)
     report(test_file, found)
-    for path in write_plots(plots, predictor, questions, predictions) if plots else ():
-        print(f"  picture: {path}")
+    print_pictures(write_plots(plots, predictor, questions, predictions) if plots else ())
     return found
 
 

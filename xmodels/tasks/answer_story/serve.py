@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.tasks.base import serve
-from xmodels.tasks.base.serve import spelled
+from xmodels.tasks.base.serve import spell_ids
 from xmodels.tasks.base.served_attention import ServedAttention
 from xmodels.tasks.base.signatures import DEFAULT, Column, Signature
 
@@ -21,7 +21,7 @@ class StoryAttention(ServedAttention):
     def tokens(self, features):
         """Returns the sentences and the question, string (S,), in the words that the network knows, each behind a blank."""
         ids = tf.RaggedTensor.from_tensor(features["token_ids"][0], padding=0)
-        return tf.strings.join([" ", spelled(ids, self.spelling)])
+        return tf.strings.join([" ", spell_ids(ids, self.spelling)])
 
 
 class Server(serve.Server):
@@ -87,7 +87,7 @@ class Server(serve.Server):
     def expected(self, row, prediction, found):
         return {"probabilities": list(prediction.probabilities.values())}
 
-    def attended(self):
+    def attention_example(self):
         return EXAMPLES[0], self.predictor.features(stories(EXAMPLES[:1]))
 
     def notes(self):

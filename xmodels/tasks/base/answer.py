@@ -16,6 +16,7 @@ from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from xmodels.tasks.base.description import Run
 
+SHOWN = 10  # labels, the likeliest ones
 POOL = 32  # batches that are tokenized together and sorted by their number of tokens
 NO_PAIRS = "gives pairs of texts no scores", "--task=rank, regress, classify, similarity or san"
 
@@ -57,7 +58,7 @@ class Predictor:
         self.prepare()
         self.answer(self.features([self.example()]))  # builds the head
         run.assign(self.task)
-        self._answer = compiled(self.answer)
+        self._answer = compile_answer(self.answer)
 
     def make_task(self, run: Run):
         """Returns the task as described by the run, without weights."""
@@ -147,7 +148,7 @@ class Predictor:
         """Returns the features of the rows of a batch without what is padding in all of them."""
         return without_padding(features)
 
-    def labelled(self, path: str) -> tuple[list, list]:
+    def read_labelled(self, path: str) -> tuple[list, list]:
         """Reads a labelled file: returns its inputs and the true answers, in the form that `scores` takes."""
         raise NotImplementedError
 
@@ -199,7 +200,7 @@ class Predictor:
         """
         raise NotImplementedError
 
-    def shown(self, asked, prediction) -> Iterator[str]:
+    def describe_prediction(self, asked, prediction) -> Iterator[str]:
         """Yields the lines that are printed for --text."""
         raise NotImplementedError
 
@@ -219,16 +220,20 @@ class Predictor:
         """Returns a prediction as a JSON object; by default the columns of the table."""
         return dict(zip(self.header(), self.row(asked, prediction), strict=True))
 
-    def columns_of(self, question: Question, label: str | None = None) -> Columns:
+    def table_rows(self, question: Question) -> Iterator[Row]:
+        """Yields the rows of a table that is asked, without labels."""
+        return each_row(question.input_file, self.columns_of(question.text_column, question.text_pair_column))
+
+    def columns_of(self, text: str | None, text_pair: str | None = None, label: str | None = None) -> Columns:
         """Returns the columns of the flags, completed with those that `finetune` was given.
 
         Column numbers are not completed with names, nor names with numbers, since the files are then of different kinds.
         """
         stored = Columns(*(self.columns.get(name) for name in ("text_column", "text_pair_column", "label_column")))
-        given = Columns(question.text_column, question.text_pair_column, label)
+        given = Columns(text, text_pair, label)
         if given != Columns() and given.by_position != stored.by_position:
             return given
-        return Columns(given.text or stored.text, given.text_pair or stored.text_pair, given.label or stored.label)
+        return Columns(text or stored.text, text_pair or stored.text_pair, label or stored.label)
 
     def refuse(self, question: Question, flags: Sequence[str], reason: str) -> None:
         """Raises a UsageError if one of these flags is given."""
@@ -237,7 +242,13 @@ class Predictor:
                 raise UsageError(f"--{flag}: {reason}.")
 
 
-def compiled(answer: Callable) -> Callable:
+def likeliest(probabilities: dict[str, float]) -> Iterator[str]:
+    """Yields a line for each of the `SHOWN` likeliest labels."""
+    for name, value in sorted(probabilities.items(), key=lambda item: -item[1])[:SHOWN]:
+        yield f"  {value:.4f}  {name}"
+
+
+def compile_answer(answer: Callable) -> Callable:
     """Wraps `answer` as a function from arrays to arrays; with TensorFlow it is one graph for all lengths.
 
     The function raises a CheckpointError where the network answers NaN or infinity.
@@ -251,18 +262,18 @@ def compiled(answer: Callable) -> Callable:
             return graph({name: tf.constant(value) for name, value in features.items()})
     else:
         function = answer
-    return lambda features: finite({n: keras.ops.convert_to_numpy(v) for n, v in function(features).items()})
+    return lambda features: check_finite({n: keras.ops.convert_to_numpy(v) for n, v in function(features).items()})
 
 
-def finite(outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def check_finite(outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns what a network answers. Raises a CheckpointError that names the output where that is NaN or infinity."""
     for name, value in outputs.items():
         if value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise overflow(f"`{name}`")
+            raise overflow_error(f"`{name}`")
     return outputs
 
 
-def overflow(what: str) -> CheckpointError:
+def overflow_error(what: str) -> CheckpointError:
     """Returns the error of a network that answers NaN or infinity."""
     return CheckpointError(
         f"The network answers NaN or infinity in {what}: its weights are so large that it cannot compute with them. Take another "

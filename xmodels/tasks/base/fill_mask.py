@@ -193,9 +193,7 @@ class Predictor(answer.Predictor):
         path = question.input_file
         if path.endswith(".txt"):
             return self._texts_of(path, enumerate(answer.each_line(path), 1))
-        return self._texts_of(
-            path, ((row.line, row.texts[0]) for row in answer.each_row(path, self.columns_of(question)))
-        )
+        return self._texts_of(path, ((row.line, row.texts[0]) for row in self.table_rows(question)))
 
     def _texts_of(self, path: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[str] | None]:
         """Yields the texts of a file; None for a blank line of a text file.
@@ -212,7 +210,7 @@ class Predictor(answer.Predictor):
                 raise DataError(f"{path}, line {number}: {self._without_mask(text)}")
             yield None if is_blank else (text,)
 
-    def shown(self, asked, prediction):
+    def describe_prediction(self, asked, prediction):
         yield prediction.filled
         for number, candidates in enumerate(prediction.masks, 1):
             yield f"mask {number}:"

@@ -8,7 +8,7 @@ from data_pipelines.errors import CheckpointError
 from data_pipelines.text.spelling import spell_out, spelling
 from xmodels.decoding.options import Decoding
 from xmodels.interfaces.loaded import Identity, Loaded
-from xmodels.tasks.base.answer import overflow
+from xmodels.tasks.base.answer import overflow_error
 
 STEP = 16  # lengths are rounded up to multiples of this
 # Measured on one core: compilation pays off from 70 to 270 texts of one length (benchmarks/results/generation.md), and files have
@@ -46,7 +46,7 @@ class Generator:
         self.spelling = spelling(self.tokenizer)
         self._functions: dict = {}
 
-    def shortened(self) -> str | None:
+    def truncation_note(self) -> str | None:
         """Returns what the texts so far have lost for want of positions, and what to change; None for nothing."""
         raise NotImplementedError
 
@@ -67,7 +67,7 @@ class Generator:
         ids = list(token_ids)
         return ids[: ids.index(self.end_id)] if self.end_id in ids else ids
 
-    def compiled(self, key, make: Callable[[], Callable], signature=None):
+    def compile(self, key, make: Callable[[], Callable], signature=None):
         """Returns the function for `key` (settings and shapes), made on first use; with TensorFlow it is a graph."""
         if key not in self._functions:
             self._functions[key] = make()
@@ -80,7 +80,7 @@ class Generator:
                     autograph=False,
                     jit_compile=self.jit_compile or None,
                 )
-        return reporting_overflow(self._functions[key])
+        return report_overflow(self._functions[key])
 
 
 def finite_logits(logits):
@@ -92,7 +92,7 @@ def finite_logits(logits):
     return tf.debugging.check_numerics(logits, NOT_FINITE)
 
 
-def reporting_overflow(function: Callable) -> Callable:
+def report_overflow(function: Callable) -> Callable:
     """Wraps a function so that logits that are not finite raise a CheckpointError."""
     if keras.backend.backend() != "tensorflow":
         return function
@@ -103,7 +103,7 @@ def reporting_overflow(function: Callable) -> Callable:
             return function(*arguments)
         except tf.errors.InvalidArgumentError as error:
             if NOT_FINITE in str(error):
-                raise overflow("the logits of a token") from None
+                raise overflow_error("the logits of a token") from None
             raise
 
     return reported
@@ -120,7 +120,7 @@ def pays_to_compile(jit_compile: str | bool, texts: int) -> bool:
     return texts >= COMPILED_FROM if chosen == "auto" else chosen == "true"
 
 
-def refusal(found: Identity) -> CheckpointError:
+def refusal_error(found: Identity) -> CheckpointError:
     """Returns the error for a checkpoint that does not generate text."""
     return CheckpointError(
         f"{found.source}: a {found.network.__name__} does not generate text; train a causal system, such as --system=gpt2."

@@ -35,7 +35,17 @@ def save(figure, path: str) -> str:
     return path
 
 
-def folded(names: Sequence[str], table: np.ndarray, counts: np.ndarray) -> tuple[list[str], np.ndarray]:
+def new_figure(width: float, height: float):
+    """Returns a figure with one plot, without a frame at its top and right, and its axis."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axis = figure.subplots()
+    axis.spines[["top", "right"]].set_visible(False)
+    return figure, axis
+
+
+def fold_rare_labels(names: Sequence[str], table: np.ndarray, counts: np.ndarray) -> tuple[list[str], np.ndarray]:
     """Reduces a confusion matrix (C, C) to the `MOST` labels with the largest `counts` (C,), and one row and column for all others.
 
     Returns:
@@ -55,7 +65,7 @@ def confusions(names: Sequence[str], table: np.ndarray, title: str):
     """Draws a confusion matrix: rows are true labels, columns predictions. Cells show the count and its share of the row.
 
     Args:
-        names: labels, from `drawable`.
+        names: labels, from `shorten_names`.
         table: int (C, C).
         title: of the figure.
     """
@@ -118,7 +128,7 @@ def measures(probabilities: np.ndarray, right: np.ndarray) -> dict[str, np.ndarr
                 "F1": 2 * found / (named + len(hits))}  # fmt: skip
 
 
-def drawable(names: Sequence[str]) -> list[str]:
+def shorten_names(names: Sequence[str]) -> list[str]:
     """Returns labels, truncated, as the installed fonts can draw them; others are replaced with their id, such as `[3]`."""
     from matplotlib.font_manager import FontProperties, findfont, get_font
 

@@ -266,7 +266,7 @@ class Reader:
         given = {"reading": self.reading} if self.reading else {}
         return self.task_class(config, data.labels, **given)
 
-    def made_task(self, config: TokenConfig, data: Data) -> Task:
+    def make_task(self, config: TokenConfig, data: Data) -> Task:
         """Returns `task`, with the flags that apply to any head."""
         task = self.task(config, data)
         if self.options.task_dropout is not None:
@@ -313,7 +313,7 @@ def print_left_out(path: str, bad_rows: Sequence[BadRow] | None) -> None:
         print_status(f"{path}: {len(bad_rows):,} row(s) cannot be used and are left out: {shown}.")
 
 
-def usable(examples: Iterable, bad_rows: list[BadRow] | None, problem: Callable[[Any], str | None]) -> list:
+def drop_unusable(examples: Iterable, bad_rows: list[BadRow] | None, problem: Callable[[Any], str | None]) -> list:
     """Returns the examples without a problem; the others are appended to `bad_rows`.
 
     Args:

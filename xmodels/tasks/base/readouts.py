@@ -14,7 +14,7 @@ from xmodels.interfaces.loaded import Loaded
 from xmodels.interfaces.reading import SAME, STATELESS, Reading, mean_of_states, plain_reading
 from xmodels.layers.pooling import pooling_of
 from xmodels.layers.poolings import PUBLISHED
-from xmodels.tasks.base.answer import compiled, without_padding
+from xmodels.tasks.base.answer import compile_answer, without_padding
 
 POOLINGS = ("first", "last", "mean")  # of each layer, where nothing else is asked for
 Readout = tuple[int | None, str]  # a layer, None for what the paper of the system reads, and a pooling
@@ -98,7 +98,7 @@ class Readouts:
         # Where the last layer is what a call returns, a state that has a name stands in the table already.
         named = self.reading.summary in (*SAME, mean_of_states) and not loaded.network.encodes
         self.published = asked.published and answers and (asked.pooling == PUBLISHED or not named)
-        self._answer = compiled(self._states)
+        self._answer = compile_answer(self._states)
 
     def of_texts(self, texts: Sequence[tuple[str, ...]], batch_size: int = 32) -> dict[Readout, np.ndarray]:
         """Returns each readout of N texts, or pairs: float32 (N, D)."""

@@ -7,6 +7,7 @@ argument.
 import dataclasses
 import os
 import sys
+from collections.abc import Iterable
 
 from tqdm.auto import tqdm
 
@@ -45,19 +46,42 @@ class Mistake:
 
 def evaluate(predictor, test_file: str, batch_size: int | None, plots: str | None) -> dict:
     """Prints and returns the scores of a file. Arguments as in `launch/evaluate.py`; figures are written to the folder `plots`."""
-    check_plots(plots)
-    inputs, truth = predictor.labelled(test_file)
-    predictions = predict(predictor, inputs, batch_size or 32, test_file)
-    score = load_part(predictor.task.label, "score")
-    found = score.scores(predictions, truth)
-    score.report(test_file, found, inputs, predictions, truth)
-    for path in score.draw(plots, predictions, truth, {}) if plots else ():
-        print(f"  picture: {path}")
+    return score_inputs(predictor, test_file, *predictor.read_labelled(test_file), batch_size, plots)
+
+
+def score_inputs(
+    predictor, test_file: str, inputs: list, truth: list, batch_size: int | None, plots: str | None,
+    settings: dict | None = None,
+) -> dict:  # fmt: skip
+    """Predicts inputs, prints and returns the scores of the predictions, and writes figures of them.
+
+    Args:
+        inputs, truth: what `test_file` holds.
+        plots: a folder; None for no figures.
+        settings: of the run. `scores` gets those of `CHOSEN` and `SETTINGS`, `draw` and `report` all.
+    """
+    score, settings = load_part(predictor.task.label, "score"), settings or {}
+    predictions = score.for_scores(predict(predictor, inputs, batch_size or 32, test_file))
+    taken = {name: settings[name] for name in (*score.CHOSEN, *score.SETTINGS) if name in settings}
+    found = score.scores(predictions, truth, **taken)
+    score.report(test_file, found, inputs, predictions, truth, settings)
+    print_pictures(score.draw(plots, predictions, truth, settings) if plots else ())
     return found
 
 
+def print_pictures(paths: Iterable[str]) -> None:
+    """Prints where figures are."""
+    for path in paths:
+        print(f"  picture: {path}")
+
+
+def for_scores(predictions: list):
+    """Returns predictions, as `Predictor.predict` returns them, in the form that `scores`, `report` and `draw` take."""
+    return predictions
+
+
 def scores(predictions: list, truth: list) -> dict:
-    """Returns {name of the score: value} of predictions, as `Predictor.predictions` returns them, given the true answers."""
+    """Returns {name of the score: value} of predictions, as `for_scores` returns them, given the true answers."""
     right = sum(prediction == answer for prediction, answer in zip(predictions, truth, strict=True))
     return {"accuracy": right / len(truth)}
 
@@ -99,7 +123,7 @@ def draw(folder: str, predictions: list, truth: list, settings: dict) -> list[st
     return []
 
 
-def report(test_file: str, found: dict, inputs: list, predictions: list, truth: list) -> None:
+def report(test_file: str, found: dict, inputs: list, predictions: list, truth: list, settings: dict) -> None:
     """Prints the scores."""
     print(f"{test_file}: {len(truth):,} examples, " + ", ".join(f"{name} {value:.4f}" for name, value in found.items()))
 

@@ -12,7 +12,7 @@ def rows(batch):
     return read if len(shape) == 2 else {n: ops.reshape(x, (-1, *ops.shape(x)[2:])) for n, x in read.items()}
 
 
-def parted(x, count: int):
+def split_sequences(x, count: int):
     """Splits rows into examples of `count` sequences: (B C, ...) -> (B, C, ...)."""
     return ops.reshape(x, (-1, count, *x.shape[1:]))
 

@@ -73,6 +73,10 @@ class Server(tf.Module):
         """Returns the lines of the README below the tables of the signatures."""
         return ""
 
+    def sections(self) -> str:
+        """Returns further sections at the end of the README."""
+        return ""
+
     # The comparison.
 
     def columns_of(self, rows: Sequence[tuple]) -> Mapping[str, Any]:
@@ -87,7 +91,7 @@ class Server(tf.Module):
         """Returns the outputs of `serving_default` for which a prediction of the run stands. Arguments as in `compare_answers`."""
         raise NotImplementedError
 
-    def attended(self) -> tuple[Sequence, Mapping[str, np.ndarray]]:
+    def attention_example(self) -> tuple[Sequence, Mapping[str, np.ndarray]]:
         """Returns inputs of the signature `attention`, and the features of the run for them, (1, L)."""
         raise NotImplementedError
 
@@ -106,7 +110,7 @@ class Server(tf.Module):
         check_empty(served[DEFAULT])
         largest = self.compare_signature(served[DEFAULT], self.predictions(self.checked), self.expected)
         if ATTENTION in served:
-            largest = max(largest, self.attention.compare(served, *self.attended()))
+            largest = max(largest, self.attention.compare(served, *self.attention_example()))
         return largest if self.has_numbers else None
 
     def compare_signature(self, signature, predictions: Sequence, expected, **others) -> float:
@@ -118,7 +122,7 @@ class Server(tf.Module):
         )  # fmt: skip
 
 
-def spelled(ids: tf.RaggedTensor, spelling: tf.Tensor) -> tf.Tensor:
+def spell_ids(ids: tf.RaggedTensor, spelling: tf.Tensor) -> tf.Tensor:
     """Converts ragged ids (B, None) to texts, string (B,), as `text.spelling.spell_out` does."""
     with tf.device("CPU:0"):
         text = tf.strings.reduce_join(tf.gather(spelling, ids), axis=-1)

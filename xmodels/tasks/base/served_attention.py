@@ -38,7 +38,7 @@ class ServedAttention(tf.Module):
         self.backbone, self.read, self.note = backbone, read, note
         self.inputs = tuple(Column(name, (), dtype=dtype) for name, dtype in inputs.items())
         with tf.device("CPU:0"):
-            self.spelling = tf.constant(shown(tokenizer))  # (V,)
+            self.spelling = tf.constant(spell_tokens(tokenizer))  # (V,)
 
     def answer(self, *asked: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the attention weights of a layer.
@@ -106,7 +106,7 @@ def attention_of(
     return ServedAttention(backbone, tokenizer, read, inputs, note)
 
 
-def shown(tokenizer: Tokenizer) -> list[bytes]:
+def spell_tokens(tokenizer: Tokenizer) -> list[bytes]:
     """Returns the bytes of each token, with the space before a word; for special tokens their names."""
     names = tokenizer.vocabulary.tokens
     return [text or name.encode() for text, name in zip(spelling(tokenizer), names, strict=True)]

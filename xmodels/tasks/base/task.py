@@ -1,5 +1,6 @@
 """A task is an objective that also predicts. `task.py` of a task defines one; it is model code, so it uses `keras.ops` only."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import keras
@@ -10,6 +11,7 @@ from xmodels.interfaces.reading import Reading
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.poolings import PUBLISHED
 from xmodels.objectives.base import Objective
+from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
 
 
 class Task(Objective):
@@ -21,6 +23,7 @@ class Task(Objective):
 
     title: ClassVar[str]  # of the model card
     signature: ClassVar[Features] = {}
+    orders: ClassVar[Sequence[tuple[int, int]] | None] = None  # in which texts are read; None: once, as they stand
     names_labels: ClassVar[bool] = True  # whether its predictions are labels with names
     reads_states: ClassVar[bool] = False  # whether its head reads the states of all tokens, which every network has
 
@@ -82,3 +85,18 @@ class SummaryTask(Task):
         if self.dense is not None:
             hidden = self.dropout(self.dense(hidden), training=training)
         return ops.cast(self.head(hidden), "float32")
+
+
+def score_labels(logits, batch, class_weights=None):
+    """Returns cross-entropy and accuracy of labels, (sum, weight) each.
+
+    Args:
+        logits: (B, C).
+        batch: holds `labels` and `example_weights`, (B,).
+        class_weights: what an example of each class counts in the loss; None for all the same.
+    """
+    labels, weights = batch["labels"], batch["example_weights"]
+    shares = weights
+    if class_weights is not None:
+        shares = ops.cast(weights, "float32") * ops.take(ops.convert_to_tensor(class_weights, "float32"), labels)
+    return weighted_cross_entropy(labels, logits, shares), weighted_accuracy(labels, logits, weights)

@@ -2,12 +2,14 @@
 
 import dataclasses
 import os
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import ClassVar
 
 import numpy as np
 
+from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.errors import UsageError
-from data_pipelines.finetuning.row_checks import unknown_warning
+from data_pipelines.finetuning.row_checks import shared_warning, unknown_warning
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.added_tokens import with_tokens
 from data_pipelines.text.letter_case import case_warning
@@ -61,6 +63,24 @@ class TextReader(Reader):
             labels = check_recorded(path, manifest, task, tokenizer, labels)
             count = count or manifest.num_examples
         return labels, count
+
+    def count_evaluation(self, count: Callable[[str], int]) -> list[str]:
+        """Returns how many examples each file has that is scored, as `count` says of its path; nothing of records."""
+        return [f"{count(path):,} for {name}" for name, path in self.evaluation_files() if not os.path.isdir(path)]
+
+    def evaluation_sets(
+        self, source: ArraySource, tokenizer: Tokenizer, read: Callable[[str], ArraySource]
+    ) -> dict[str, ArraySource]:
+        """Returns the sets that are scored, as `read` gives them of their path.
+
+        Says where tokens of the training are unknown, and where a set holds texts of the training.
+        """
+        path, found = self.training_files(), {}
+        warn_unknown(path, source, tokenizer)
+        for name, other in self.evaluation_files():
+            found[name] = read(other)
+            warn_shared(other, token_rows(found[name]), path, token_rows(source))
+        return found
 
     def prepare(self, loaded, tokenizer):
         system = systems.of_model(loaded.system, loaded.model, self.options.init_checkpoint)
@@ -123,6 +143,12 @@ def token_rows(source) -> list[bytes]:
     """Returns the real tokens of each example, as bytes."""
     arrays = source.arrays
     return [ids[real].tobytes() for ids, real in zip(arrays["token_ids"], arrays["padding_mask"], strict=True)]
+
+
+def warn_shared(path: str, rows: Sequence[Hashable], trained_on: str, trained: Collection[Hashable]) -> None:
+    """Prints a warning where many rows of a file that is scored stand in the training file too."""
+    if warning := shared_warning(path, rows, trained_on, trained):
+        print_status(warning)
 
 
 def warn_unknown(path: str, source, tokenizer: Tokenizer) -> None:

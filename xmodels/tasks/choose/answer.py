@@ -45,7 +45,7 @@ class Predictor(answer.Predictor):
         place = int(probabilities.argmax())
         return Choice(place, asked.choices[place], probabilities.tolist())
 
-    def labelled(self, path):
+    def read_labelled(self, path):
         return read_questions(path)
 
     def inputs(self, question):

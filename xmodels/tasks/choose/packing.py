@@ -105,20 +105,20 @@ def pack_parts(
         token_ids and segment_ids int32 (N, C, L), padding_mask bool (N, C, L), choice_weights: `weights`.
     """
     capacity = max_text_tokens(2, max_sequence_length, reading.frame)
-    pairs = [joined(*parts, capacity, reading.asks_first) for parts in triples]
+    pairs = [join_parts(*parts, capacity, reading.asks_first) for parts in triples]
     cuts.add(sum(map(len, parts)) - sum(map(len, pair)) for parts, pair in zip(triples, pairs, strict=True))
     with cuts.counted():  # they fit by now
         flat = pack_ids(*map(list, zip(*pairs, strict=True)), tokenizer.vocabulary, max_sequence_length, reading.frame)
-    return {**{name: spread(values, weights > 0) for name, values in flat.items()}, "choice_weights": weights}
+    return {**{name: spread_rows(values, weights > 0) for name, values in flat.items()}, "choice_weights": weights}
 
 
-def joined(context: list[int], question: list[int], choice: list[int], capacity: int, asks_first: bool):
+def join_parts(context: list[int], question: list[int], choice: list[int], capacity: int, asks_first: bool):
     """Returns the two texts of a sequence, as long as fits."""
     context, question, choice = fitted(context, question, choice, capacity)
     return (context + question, choice) if asks_first else (context, question + choice)
 
 
-def spread(values: np.ndarray, there: np.ndarray) -> np.ndarray:
+def spread_rows(values: np.ndarray, there: np.ndarray) -> np.ndarray:
     """Returns rows (R, L) at the places of (N, C) where there is a choice; zeros elsewhere: (N, C, L)."""
     found = np.zeros((*there.shape, values.shape[1]), values.dtype)
     found[there] = values

@@ -30,13 +30,13 @@ def draw(folder: str, predictions: list, truth: list[int], settings: dict) -> li
     count = max(len(each.probabilities) for each in predictions)
     table = np.zeros((count, count), int)
     np.add.at(table, (truth, [each.choice for each in predictions]), 1)
-    names, small = pictures.folded([str(place) for place in range(count)], table, table.sum(axis=1))
+    names, small = pictures.fold_rare_labels([str(place) for place in range(count)], table, table.sum(axis=1))
     return pictures.write(
         folder, {"confusions": pictures.confusions(names, small, "questions by position of the choice")}
     )
 
 
-def report(test_file: str, found: dict, inputs: list, predictions: list, truth: list[int]) -> None:
+def report(test_file: str, found: dict, inputs: list, predictions: list, truth: list[int], settings: dict) -> None:
     """Prints the scores, and some questions that were answered wrongly."""
     print(f"{test_file}: {len(truth):,} questions, accuracy {found['accuracy']:.4f}, loss {found['loss']:.4f}")
     print(f"  a random choice would score {found['chance']:.4f}")

@@ -42,7 +42,7 @@ class Server(serve.Server):
         """Works as `packing.pack_choices`, of strings (B,), (B,) and (B, C); an empty choice is none."""
         count = tf.shape(choices)[1]
         choice = tf.reshape(choices, [-1])  # (N,), N = B C
-        context, question = tf.repeat(context, count), filled(tf.repeat(question, count), choice)
+        context, question = tf.repeat(context, count), fill_blank(tf.repeat(question, count), choice)
         before = tf.where(context == "", "", self.between(context, question))
         parts = context, before + question, self.between(question, choice) + choice
         context, question, choice = (self.tokenizer.tokenize(part) for part in parts)  # ids (N, None)
@@ -106,7 +106,7 @@ class Server(serve.Server):
         wanted[[place for place, choice in enumerate(row[2]) if choice]] = prediction.probabilities
         return {"probabilities": wanted}
 
-    def attended(self):
+    def attention_example(self):
         context, question, (choice, *_) = EXAMPLES[0]
         return (context, question, choice), first_choices(self.predictor.features(questions(EXAMPLES[:1])))
 
@@ -117,7 +117,7 @@ class Server(serve.Server):
         )
 
 
-def filled(question: tf.Tensor, choice: tf.Tensor) -> tf.Tensor:
+def fill_blank(question: tf.Tensor, choice: tf.Tensor) -> tf.Tensor:
     """Questions (N,) whose blank, where they have one, holds the choice."""
     with tf.device("CPU:0"):
         parts = tf.strings.split(question, BLANK)  # (N, None)

@@ -4,7 +4,7 @@ from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
-from xmodels.tasks.base.sequences import parted, rows
+from xmodels.tasks.base.sequences import rows, split_sequences
 from xmodels.tasks.base.task import SummaryTask
 
 NEVER = -1e9  # the logit of a choice that is not there
@@ -34,7 +34,7 @@ class Choose(SummaryTask):
         sequences = rows(batch)
         outputs, state = self.summarized(backbone, sequences, training)
         numbers = self.logits_of(state, training)  # (B C, 1)
-        logits = ops.squeeze(parted(numbers, ops.shape(batch["token_ids"])[1]), -1)  # (B, C)
+        logits = ops.squeeze(split_sequences(numbers, ops.shape(batch["token_ids"])[1]), -1)  # (B, C)
         return {**outputs, "logits": ops.where(ops.cast(batch["choice_weights"], "bool"), logits, NEVER)}
 
     def score(self, outputs, batch, backbone):

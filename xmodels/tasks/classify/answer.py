@@ -1,6 +1,7 @@
 """Labels of texts, or of pairs, with their probabilities."""
 
 import dataclasses
+from collections.abc import Sequence
 
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.text.framing import pack_texts
@@ -11,7 +12,6 @@ ADVICE = {  # for inputs of another number of texts than the key
     1: ("single texts", "give one text, without --text_pair or --text_pair_column"),
     2: ("pairs of texts", "give the second text with --text_pair, or its column with --text_pair_column"),
 }
-SHOWN = 10  # labels, the likeliest ones
 OF_TWO = ("threshold", "positive_label")  # settings of runs that tell two labels apart
 MATCHING = ("1", "yes", "true", "match", "relevant", "entailment")  # of two labels, how one says that texts match
 
@@ -22,6 +22,12 @@ class Prediction:
 
     label: str
     probabilities: dict[str, float]
+
+
+def predictions_of(outputs: dict, labels: Sequence[str]) -> list[Prediction]:
+    """Returns the predictions of outputs of the network, `label_ids` (N,) and `probabilities` (N, C)."""
+    rows = zip(outputs["label_ids"], outputs["probabilities"].tolist(), strict=True)
+    return [Prediction(labels[label], dict(zip(labels, row, strict=True))) for label, row in rows]
 
 
 class Predictor(answer.Predictor):
@@ -60,8 +66,7 @@ class Predictor(answer.Predictor):
         return super().predict(inputs, batch_size, progress)
 
     def predictions(self, inputs, features, outputs):
-        rows = zip(outputs["label_ids"], outputs["probabilities"].tolist(), strict=True)
-        return [Prediction(self.labels[label], dict(zip(self.labels, row, strict=True))) for label, row in rows]
+        return predictions_of(outputs, self.labels)
 
     def _check(self, inputs) -> None:
         num_texts = self.num_texts or (len(inputs[0]) if inputs and not isinstance(inputs[0], str) else 1)
@@ -95,20 +100,19 @@ class Predictor(answer.Predictor):
             if given
             else ": the labels do not say by their names which one means a match"
         )
-        shown = ", ".join(self.labels[:SHOWN]) + (", …" if self.labels[SHOWN:] else "")
+        shown = ", ".join(self.labels[: answer.SHOWN]) + (", …" if self.labels[answer.SHOWN :] else "")
         raise UsageError(f"--rerank_label{found}. Name the one whose probability orders texts: {shown}.")
 
     def inputs(self, question):
         if question.text is not None:
             return [(question.text,) if question.text_pair is None else (question.text, question.text_pair)]
         if not question.input_file.endswith(".txt"):
-            return (row.texts for row in answer.each_row(question.input_file, self.columns_of(question)))
+            return (row.texts for row in self.table_rows(question))
         return ((line,) if line else None for line in answer.each_line(question.input_file))
 
-    def shown(self, asked, prediction):
+    def describe_prediction(self, asked, prediction):
         yield f"label: {prediction.label}"
-        for name, value in sorted(prediction.probabilities.items(), key=lambda item: -item[1])[:SHOWN]:
-            yield f"  {value:.4f}  {name}"
+        yield from answer.likeliest(prediction.probabilities)
 
     def line(self, asked, prediction):
         return f"{prediction.label}\t{prediction.probabilities[prediction.label]:.4f}\t{' | '.join(asked)}"

@@ -7,9 +7,8 @@ from data_pipelines.corpora.tables import read_table
 from data_pipelines.escaping import for_terminal
 from data_pipelines.finetuning.row_checks import label_ids
 from xmodels.tasks.base import pictures
-from xmodels.tasks.base.answer import Question
-from xmodels.tasks.base.score import Mistake, check_plots, predict
-from xmodels.tasks.classify.answer import Prediction
+from xmodels.tasks.base.score import Mistake, score_inputs
+from xmodels.tasks.classify.answer import predictions_of
 from xmodels.tasks.classify.thresholds import MEASURES, THRESHOLD, best_threshold
 
 DRAWS_LAST = True
@@ -26,33 +25,21 @@ def evaluate(
 
     With `plots`, pictures go to that folder.
     """
-    check_plots(plots)
-    columns = predictor.columns_of(
-        Question(text_column=text_column, text_pair_column=text_pair_column), label_column
-    )  # fmt: skip
-    rows = read_table(test_file, columns)
+    rows = read_table(test_file, predictor.columns_of(text_column, text_pair_column, label_column))
     label_ids(test_file, rows, list(predictor.labels))  # says which label is unknown
-    truth = [row.label for row in rows]
-    predictions = predict(predictor, [row.texts for row in rows], batch_size or 32, test_file)
-    settings = predictor.task.settings
-    found = scores(predictions, truth, **{name: settings[name] for name in (*CHOSEN, *SETTINGS) if name in settings})
-    report(test_file, found, truth)
-    for path in draw(plots, predictions, truth, settings) if plots else ():
-        print(f"  picture: {path}")
-    return found
+    texts, truth = [row.texts for row in rows], [row.label for row in rows]
+    return score_inputs(predictor, test_file, texts, truth, batch_size, plots, predictor.task.settings)
 
 
 def from_arrays(outputs: dict, examples: dict, labels: list[str]) -> tuple[list, list[str]]:
     """Returns what `scores` takes, where another score than the accuracy chooses the epoch."""
-    rows = zip(outputs["label_ids"], outputs["probabilities"].tolist(), strict=True)
-    predictions = [Prediction(labels[label], dict(zip(labels, row, strict=True))) for label, row in rows]
-    return predictions, [labels[label] for label in examples["labels"]]
+    return predictions_of(outputs, labels), [labels[label] for label in examples["labels"]]
 
 
 def mistakes(outputs: dict, examples: dict, labels: list[str], settings: dict) -> list[Mistake]:
     """Returns the wrong answers."""
     truth, probabilities = examples["labels"], outputs["probabilities"]
-    found = named(
+    found = name_labels(
         outputs["label_ids"], probabilities, labels, **{n: v for n, v in settings.items() if n in (*CHOSEN, *SETTINGS)}
     )
     wrong = np.flatnonzero(found != truth).tolist()
@@ -80,7 +67,7 @@ def positive_of(labels: list[str], positive_label: str | None) -> int:
     return labels.index(positive_label) if positive_label is not None else 1
 
 
-def named(likeliest, probabilities, labels, threshold=None, positive_label=None) -> np.ndarray:
+def name_labels(likeliest, probabilities, labels, threshold=None, positive_label=None) -> np.ndarray:
     """Returns the ids of the labels that are named, (N,): the likeliest, or of two by the threshold of the positive one, as in
     `Classify`."""
     if threshold is None:
@@ -107,10 +94,10 @@ def draw(folder: str, predictions: list, truth: list[str], settings: dict) -> li
     """Returns which label is taken for which; of two labels also how well the positive one is found from each threshold on."""
     labels, probabilities, right = arrays_of(predictions, truth)
     threshold, positive_label = settings.get("threshold"), settings.get("positive_label")
-    found = named(probabilities.argmax(axis=1), probabilities, labels, threshold, positive_label)
+    found = name_labels(probabilities.argmax(axis=1), probabilities, labels, threshold, positive_label)
     positive = positive_of(labels, positive_label)
-    labels, table = pictures.drawable(labels), confusion_of(found, right, len(labels))
-    names, small = pictures.folded(labels, table, table.sum(axis=1))
+    labels, table = pictures.shorten_names(labels), confusion_of(found, right, len(labels))
+    names, small = pictures.fold_rare_labels(labels, table, table.sum(axis=1))
     figures = {"confusions": pictures.confusions(names, small, "rows by label")}
     if len(labels) == 2:
         panel = labels[positive], probabilities[:, positive], right == positive
@@ -124,7 +111,7 @@ def scores(
     """Returns accuracy, macro_f1, mcc, f1 of each label, loss in nats, confusion[true][answered], and of two labels
     positive_f1."""
     labels, probabilities, right = arrays_of(predictions, truth)
-    found = named(probabilities.argmax(axis=1), probabilities, labels, threshold, positive_label)
+    found = name_labels(probabilities.argmax(axis=1), probabilities, labels, threshold, positive_label)
     confusion = confusion_of(found, right, len(labels))
     both = confusion.sum(axis=0) + confusion.sum(axis=1)
     each = 2 * np.diagonal(confusion) / np.maximum(1, both)  # (C,)
@@ -141,7 +128,7 @@ def scores(
     }
 
 
-def report(test_file: str, found: dict, truth: list[str]) -> None:
+def report(test_file: str, found: dict, inputs: list, predictions: list, truth: list[str], settings: dict) -> None:
     """Prints the scores, with the confusions of each label."""
     print(
         f"{test_file}: {len(truth):,} rows, accuracy {found['accuracy']:.4f}, macro F1 {found['macro_f1']:.4f}, MCC {found['mcc']:.4f}"

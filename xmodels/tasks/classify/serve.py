@@ -80,7 +80,7 @@ class TextServer(serve.Server):
         tokens = Signature(self.tokens, texts, axes=axes, note="It shows what the network reads.")
         return {DEFAULT: Signature(self.answer, texts, self.columns()), TOKENS: tokens, **self.attention.signature()}
 
-    def attended(self):
+    def attention_example(self):
         """Returns the first text; of a pair that is read in both orders the last one."""
         row = EXAMPLES[: len(self.names)]
         features = self.predictor.features([row])
@@ -129,7 +129,7 @@ class Server(LabelServer):
 
     def expected(self, row, prediction, found):
         """Returns the probabilities of the run, and the label that follows from those of the SavedModel."""
-        place = int(self.task.named(np.asarray(found["probabilities"])[None])[0])
+        place = int(self.task.name_labels(np.asarray(found["probabilities"])[None])[0])
         return {"label": self.predictor.labels[place], "probabilities": list(prediction.probabilities.values())}
 
 

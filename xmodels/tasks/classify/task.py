@@ -4,8 +4,7 @@ from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.interfaces.reading import Reading
-from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
-from xmodels.tasks.base.task import SummaryTask
+from xmodels.tasks.base.task import SummaryTask, score_labels
 
 
 class Classify(SummaryTask):
@@ -21,7 +20,6 @@ class Classify(SummaryTask):
     """
 
     title = "Text classifier"
-    orders = None  # in which the texts of an example are read; None: once, as they stand
     reads = {"token_ids": Feature((None,)), "labels": Feature(())}
     signature = {"label_ids": Feature(()), "probabilities": Feature((None,), "float32")}
 
@@ -41,23 +39,17 @@ class Classify(SummaryTask):
         return self.logits_of(self.summary(outputs, batch, training), training)
 
     def score(self, outputs, batch, backbone):
-        labels, logits, weights = batch["labels"], outputs["logits"], batch["example_weights"]
-        shares = weights
-        if self.class_weights is not None:
-            shares = ops.cast(weights, "float32") * ops.take(
-                ops.convert_to_tensor(self.class_weights, "float32"), labels
-            )
-        losses = {"classify": weighted_cross_entropy(labels, logits, shares)}
-        return losses, {"accuracy": weighted_accuracy(labels, logits, weights)}
+        loss, accuracy = score_labels(outputs["logits"], batch, self.class_weights)
+        return {"classify": loss}, {"accuracy": accuracy}
 
     def predictions(self, outputs, batch, backbone):
         return {"labels": ops.argmax(outputs["logits"], axis=-1)}
 
     def predict(self, outputs):
         probabilities = ops.softmax(outputs["logits"], axis=-1)  # (B, C)
-        return {"label_ids": ops.cast(self.named(probabilities), "int32"), "probabilities": probabilities}
+        return {"label_ids": ops.cast(self.name_labels(probabilities), "int32"), "probabilities": probabilities}
 
-    def named(self, probabilities):
+    def name_labels(self, probabilities):
         """Returns the ids of the labels that are named, (B,): the likeliest, or by the threshold."""
         if (threshold := self.settings.get("threshold")) is None:
             return ops.argmax(probabilities, axis=-1)

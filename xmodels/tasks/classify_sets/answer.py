@@ -7,7 +7,7 @@ import numpy as np
 from data_pipelines.corpora.vector_sets import BadSet, as_points, padded, read_sets
 from data_pipelines.errors import DataError, UsageError
 from xmodels.tasks.base import answer
-from xmodels.tasks.classify.answer import Prediction
+from xmodels.tasks.classify.answer import predictions_of
 
 
 class SetPredictor(answer.Predictor):
@@ -62,8 +62,7 @@ class Predictor(SetPredictor):
     answers = "labels"
 
     def predictions(self, inputs, features, outputs):
-        rows = zip(outputs["label_ids"], outputs["probabilities"].tolist(), strict=True)
-        return [Prediction(self.labels[label], dict(zip(self.labels, row, strict=True))) for label, row in rows]
+        return predictions_of(outputs, self.labels)
 
     def line(self, asked, prediction):
         return f"{prediction.label}\t{prediction.probabilities[prediction.label]:.4f}\t{len(asked)} vectors"

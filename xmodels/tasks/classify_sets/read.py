@@ -2,6 +2,7 @@
 
 import functools
 import os
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.vector_sets import VectorSet, padded, read_sets
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning.class_weights import class_weights
-from data_pipelines.finetuning.row_checks import check_labels
+from data_pipelines.finetuning.row_checks import check_labels, unknown_label
 from data_pipelines.text.labels import sort_labels
 from data_pipelines.text.untokenized import NoTokenizer
 from xmodels.models import folder
@@ -20,8 +21,6 @@ from xmodels.models.folder import BACKBONE_FOLDER
 from xmodels.tasks.base import read
 from xmodels.tasks.base.new import NEW, network_of, new_network
 from xmodels.tasks.base.read import Data, Survey, print_left_out
-
-LONGEST_SHOWN = 20  # labels in a message
 
 
 class Reader(read.Reader):
@@ -101,8 +100,8 @@ class Reader(read.Reader):
     def survey(self):
         labels = self.label_names()
         held_out = {name: self.held_out(path) for name, path in self.evaluation_files()}
-        for name, path in self.evaluation_files():
-            self.label_values(path, held_out[name], labels)
+        for sets in held_out.values():
+            self.label_values(sets, labels)
         counts = [f"{len(sets):,} for {name}" for name, sets in held_out.items()]
         return Survey(", ".join([f"{len(self.training):,} sets to train on", *counts]), labels, len(self.training))
 
@@ -130,7 +129,7 @@ class Reader(read.Reader):
     def source_of(self, path: str, sets: list[VectorSet], labels: list[str]) -> ArraySource:
         """Returns sets as arrays."""
         arrays = padded([each.points for each in sets])
-        return ArraySource({**arrays, "labels": self.label_values(path, sets, labels)}, path)
+        return ArraySource({**arrays, "labels": self.label_values(sets, labels)}, path)
 
     # What differs between labels and numbers.
 
@@ -140,14 +139,9 @@ class Reader(read.Reader):
         check_labels(self.options.train_file, labels, len(self.training), self.options.label_column)
         return labels
 
-    def label_values(self, path: str, sets: list[VectorSet], labels: list[str]) -> np.ndarray:
+    def label_values(self, sets: list[VectorSet], labels: list[str]) -> np.ndarray:
         """Returns the array `labels` (N,). Raises a DataError that names the set whose label is none."""
-        ids = {name: index for index, name in enumerate(labels)}
-        for each in sets:
-            if each.label not in ids:
-                known = ", ".join(labels[:LONGEST_SHOWN])
-                raise DataError(f"{each.place}: label {each.label!r} does not occur in training. Known: {known}.")
-        return np.array([ids[each.label] for each in sets], np.int32)
+        return label_ids_of(sets, labels)
 
     def describe(self, source: ArraySource, labels: list[str]) -> str:
         """Returns what is said of the labels."""
@@ -157,3 +151,12 @@ class Reader(read.Reader):
         given = self.options.class_weights
         weights = given and class_weights(given, data.labels, data.source.arrays["labels"])
         return self.task_class(config, data.labels, class_weights=weights)
+
+
+def label_ids_of(sets: list[VectorSet], labels: Sequence[str]) -> np.ndarray:
+    """Returns the number of the label of each set, int32 (N,). Raises a DataError that names one whose label is unknown."""
+    ids = {name: index for index, name in enumerate(labels)}
+    for each in sets:
+        if each.label not in ids:
+            raise unknown_label(each.place, each.label, labels)
+    return np.array([ids[each.label] for each in sets], np.int32)

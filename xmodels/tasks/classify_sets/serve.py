@@ -27,7 +27,7 @@ class SetServer(serve.Server):
 
     checked = examples
 
-    def predicted(self, points: tf.Tensor, sizes: tf.Tensor) -> Mapping[str, tf.Tensor]:
+    def predict_sets(self, points: tf.Tensor, sizes: tf.Tensor) -> Mapping[str, tf.Tensor]:
         """Returns the predictions of the task."""
         mask = tf.sequence_mask(sizes, tf.shape(points)[1])  # (B, L)
         outputs = self.task.forward(self.backbone, {"points": points, "padding_mask": mask}, training=False)
@@ -62,7 +62,7 @@ class Server(SetServer):
 
     def answer(self, points: tf.Tensor, sizes: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns label string (B,) and probabilities float32 (B, C)."""
-        found = self.predicted(points, sizes)
+        found = self.predict_sets(points, sizes)
         return {"label": tf.gather(self.labels, found["label_ids"]), "probabilities": found["probabilities"]}
 
     def columns(self):

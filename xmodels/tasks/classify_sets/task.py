@@ -3,8 +3,8 @@
 from keras import ops
 
 from data_pipelines.features import Feature
-from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
 from xmodels.tasks.base.sets import SET, SetTask
+from xmodels.tasks.base.task import score_labels
 
 
 class ClassifySets(SetTask):
@@ -27,13 +27,8 @@ class ClassifySets(SetTask):
         self.add_head(config, len(self.label_names))
 
     def score(self, outputs, batch, backbone):
-        labels, logits, weights = batch["labels"], outputs["logits"], batch["example_weights"]
-        shares = weights
-        if self.class_weights is not None:
-            each = ops.convert_to_tensor(self.class_weights, "float32")
-            shares = ops.cast(weights, "float32") * ops.take(each, labels)
-        losses = {"classify_sets": weighted_cross_entropy(labels, logits, shares)}
-        return losses, {"accuracy": weighted_accuracy(labels, logits, weights)}
+        loss, accuracy = score_labels(outputs["logits"], batch, self.class_weights)
+        return {"classify_sets": loss}, {"accuracy": accuracy}
 
     def predictions(self, outputs, batch, backbone):
         return {"labels": ops.argmax(outputs["logits"], axis=-1)}

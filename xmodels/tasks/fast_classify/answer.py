@@ -7,7 +7,7 @@ import numpy as np
 
 from data_pipelines.errors import UsageError
 from xmodels.layers.exits import EXIT, SELECT
-from xmodels.tasks.base.answer import compiled
+from xmodels.tasks.base.answer import compile_answer
 from xmodels.tasks.classify import answer
 
 DEFAULT_SPEED = 0.1  # at which the paper loses nothing
@@ -42,9 +42,9 @@ class Predictor(answer.Predictor):
     def __init__(self, run, columns=None):
         self.description = run.description
         super().__init__(run, columns)
-        self.modes = {SELECT: self._answer, FULL: compiled(self.of_teacher)}
+        self.modes = {SELECT: self._answer, FULL: compile_answer(self.of_teacher)}
         if keras.backend.backend() == "tensorflow":
-            self.modes[EXIT] = compiled(self.at_exits)
+            self.modes[EXIT] = compile_answer(self.at_exits)
         self._answer = self.asked
 
     def asked(self, batch) -> dict:
@@ -92,8 +92,8 @@ class Predictor(answer.Predictor):
             for each, layer, value in rows
         ]
 
-    def shown(self, asked, prediction):
-        yield from super().shown(asked, prediction)
+    def describe_prediction(self, asked, prediction):
+        yield from super().describe_prediction(asked, prediction)
         yield f"layer: {prediction.layer} of {len(self.task.branches)}, uncertainty {prediction.uncertainty:.4f}"
 
     def line(self, asked, prediction):

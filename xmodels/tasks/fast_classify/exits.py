@@ -17,9 +17,9 @@ class Exits:
     @classmethod
     def of(cls, predictor, texts: list, batch_size: int) -> "Exits":
         """Returns that of texts, in their order."""
-        from xmodels.tasks.base.answer import compiled, without_padding
+        from xmodels.tasks.base.answer import compile_answer, without_padding
 
-        logits_of = compiled(lambda batch: {"exits": predictor.task.exits(predictor.backbone, batch)})
+        logits_of = compile_answer(lambda batch: {"exits": predictor.task.exits(predictor.backbone, batch)})
         found = []
         for start in range(0, len(texts), batch_size):
             features = without_padding(predictor.features(texts[start : start + batch_size]))

@@ -1,14 +1,12 @@
 """Pictures of early exits: accuracy against layers, where texts leave, and whether less uncertain labels are righter."""
 
-import os
-
 import numpy as np
 
-from xmodels.tasks.base.pictures import save
+from xmodels.tasks.base.pictures import BLUE, RED, new_figure, write
 from xmodels.tasks.fast_classify.answer import DEFAULT_SPEED
 from xmodels.tasks.fast_classify.exits import Exits
 
-BLUE, PALE, RED = "#1450c8", "#9db8ee", "#c83232"
+PALE = "#9db8ee"
 CURVE = np.linspace(0.0, 1.0, 41)  # speeds
 SHOWN = (DEFAULT_SPEED, 0.5)  # speeds whose exits are counted
 BINS = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0])  # of uncertainty
@@ -17,19 +15,15 @@ FEW = 20  # texts; a bin with fewer is not drawn
 
 def draw(folder: str, exits: Exits, truth) -> list[str]:
     """Writes the pictures into a folder; returns their paths."""
-    os.makedirs(folder, exist_ok=True)
-    figures = {"exits": by_layer(exits), "speed": by_speed(exits, truth), "uncertainty": by_uncertainty(exits, truth)}
-    paths = []
-    for name, figure in figures.items():
-        for axis in figure.axes:
-            axis.spines[["top", "right"]].set_visible(False)
-        paths.append(save(figure, os.path.join(folder, f"{name}.png")))
-    return paths
+    return write(
+        folder,
+        {"exits": by_layer(exits), "speed": by_speed(exits, truth), "uncertainty": by_uncertainty(exits, truth)},
+    )
 
 
 def by_layer(exits: Exits):
     """Returns how many texts leave behind each layer."""
-    figure, axis = _figure()
+    figure, axis = new_figure(6.4, 3.4)
     depth = exits.logits.shape[1]
     for shift, speed, colour in zip((-0.2, 0.2), SHOWN, (BLUE, PALE), strict=True):
         share = 100 * np.bincount(exits.at(speed)[1], minlength=depth) / len(exits.logits)
@@ -41,7 +35,7 @@ def by_layer(exits: Exits):
 
 def by_speed(exits: Exits, truth):
     """Returns accuracy against layers on average over all speeds, beside single classifiers."""
-    figure, axis = _figure()
+    figure, axis = new_figure(6.4, 3.4)
     points = []
     for speed in CURVE:
         labels, layers = exits.at(speed)
@@ -56,7 +50,7 @@ def by_speed(exits: Exits, truth):
 
 def by_uncertainty(exits: Exits, truth):
     """Returns accuracy of the labels of each classifier by their uncertainty."""
-    figure, axis = _figure()
+    figure, axis = new_figure(6.4, 3.4)
     right = exits.logits.argmax(axis=-1) == np.asarray(truth)[:, None]  # (N, layers)
     bins = np.digitize(exits.uncertainties, BINS[1:-1])  # (N, layers)
     middles = (BINS[:-1] + BINS[1:]) / 2
@@ -71,10 +65,3 @@ def by_uncertainty(exits: Exits, truth):
     if axis.lines:
         axis.legend(frameon=False, fontsize="small")
     return figure
-
-
-def _figure():
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 3.4), layout="constrained")
-    return figure, figure.subplots()

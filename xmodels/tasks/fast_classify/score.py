@@ -7,7 +7,6 @@ import numpy as np
 from data_pipelines.corpora.tables import read_table
 from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.row_checks import label_ids
-from xmodels.tasks.base.answer import Question
 from xmodels.tasks.base.score import predict
 from xmodels.tasks.classify import score
 from xmodels.tasks.fast_classify import pictures
@@ -33,10 +32,7 @@ def evaluate(
     speeds = parse(speed or (SPEEDS if predictor.distilled else "0"))
     for each in speeds:
         predictor.adjust(speed=each, exit_mode=exit_mode)
-    columns = predictor.columns_of(
-        Question(text_column=text_column, text_pair_column=text_pair_column), label_column
-    )  # fmt: skip
-    rows = read_table(test_file, columns)
+    rows = read_table(test_file, predictor.columns_of(text_column, text_pair_column, label_column))
     truth = label_ids(test_file, rows, list(predictor.labels))
     texts, names = [row.texts for row in rows], [row.label for row in rows]
     mode = predictor.exit_mode

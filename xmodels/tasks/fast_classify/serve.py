@@ -87,18 +87,14 @@ class Server(serve.Server):
             return {}
         return {**self.expected(row, prediction, found), "layer": prediction.layer}
 
-    def notes(self):
+    def sections(self):
         columns = self.columns_of(self.examples)
         arguments = ", ".join(f"{name}=tf.constant({values!r})" for name, values in columns.items())
         asked = for_json_line({"signature_name": "adaptive", "inputs": {**columns, "speed": 0.5}})
-        return super().notes() + ADAPTIVE.format(
-            speed=self.speed, layers=len(self.task.branches), arguments=arguments, asked=asked
-        )
+        return ADAPTIVE.format(speed=self.speed, layers=len(self.task.branches), arguments=arguments, asked=asked)
 
 
-ADAPTIVE = """
-
-## Early exit
+ADAPTIVE = """## Early exit
 
 A text leaves at the first of {layers} layers whose label is less uncertain than the speed. At speed 0 none leaves before the last
 layer, at 1 all leave behind the first. Texts that left are computed no further. `serving_default` has the speed {speed:g}. The

@@ -14,7 +14,7 @@ from xmodels.decoding.options import Decoding
 from xmodels.decoding.sampling import generate
 from xmodels.interfaces.loaded import Loaded
 from xmodels.models.config import LONGEST_ROW
-from xmodels.tasks.base.generation import GREEDY, STEP, Generator, refusal, round_up, seed_of_batch
+from xmodels.tasks.base.generation import GREEDY, STEP, Generator, refusal_error, round_up, seed_of_batch
 from xmodels.tasks.base.source import Source
 
 TASK = "language_model"
@@ -47,7 +47,7 @@ class TextGenerator(Generator):
     def _cut(self, ids: list[int]) -> list[int]:
         return ids[-(self.max_length - 1) :] or [self.end_id]
 
-    def shortened(self) -> str | None:
+    def truncation_note(self) -> str | None:
         return (
             f"{len(self.crowded):,} prompt(s) leave less room than was asked for in the {self.max_length:,} tokens that the network "
             "reads: texts end there, and prompts that fill them lose their beginning. Shorten the prompts, or ask for fewer tokens."
@@ -95,7 +95,7 @@ class TextGenerator(Generator):
 
     def _continue(self, prompts: list[list[int]], decoding: Decoding, max_new_tokens: int, seed) -> list[list[int]]:
         token_ids, lengths, length = self._padded(prompts, max_new_tokens)
-        function = self.compiled((decoding, *token_ids.shape, length), lambda: self._sampler(decoding, length))
+        function = self.compile((decoding, *token_ids.shape, length), lambda: self._sampler(decoding, length))
         read = None if self.rewinds else self._read(token_ids[:, : lengths.min()], length)
         found = function(token_ids, lengths, lengths + max_new_tokens, np.array(seed, np.int32), read)
         texts, ends = (ops.convert_to_numpy(x) for x in found)
@@ -116,10 +116,10 @@ class TextGenerator(Generator):
     def _read(self, token_ids: np.ndarray, length: int):
         """Returns how many tokens (B, R) were read, in segments; the state (B, D) of the last; and the past that they leave."""
         rows, count = token_ids.shape
-        past, states, place = self.compiled(("start", rows, length), lambda: self._starter(rows, length))(), None, 0
+        past, states, place = self.compile(("start", rows, length), lambda: self._starter(rows, length))(), None, 0
         while place < count:
             size = next(size for size in SEGMENTS if size <= count - place)
-            read = self.compiled(("read", rows, size, length), lambda: self.backbone.decode)
+            read = self.compile(("read", rows, size, length), lambda: self.backbone.decode)
             states, past = read(
                 ops.convert_to_tensor(token_ids[:, place : place + size]), past, ops.convert_to_tensor(place, "int32")
             )
@@ -138,7 +138,7 @@ class TextGenerator(Generator):
         token_ids, lengths, length = self._padded(prompts, max_new_tokens)
         known = (int(lengths.min()) - 1) // STEP * STEP  # tokens that no beam changes; few numbers, so few functions
         key = decoding, *token_ids.shape, length, known
-        function = self.compiled(key, lambda: self._searcher(decoding, length, known))
+        function = self.compile(key, lambda: self._searcher(decoding, length, known))
         past = None if self.rewinds else self._read(token_ids[:, : lengths.min() - 1], length)[-1]
         limits = np.minimum(lengths + max_new_tokens, length) - 1
         texts = ops.convert_to_numpy(function(token_ids, lengths, limits, past))[:, 0]
@@ -189,7 +189,7 @@ def load(source: Source, max_length: int | None = None) -> TextGenerator:
     """
     found = source.identify()
     if found.writing is None or found.writing.task != TASK:
-        raise refusal(found)
+        raise refusal_error(found)
     loaded = source.load()
     config = loaded.backbone.config
     if not config.reads(max_length or 0):

@@ -8,7 +8,7 @@ import tensorflow as tf
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
-from xmodels.tasks.base.answer import finite
+from xmodels.tasks.base.answer import check_finite
 
 LOGITS_TOGETHER = 1 << 24  # floats of a table of positions by vocabulary; 64 MB
 
@@ -87,4 +87,4 @@ class Scorer:
 
 def logarithms(losses) -> np.ndarray:
     """Returns -log p as float64. Raises a CheckpointError where the network answers NaN or infinity."""
-    return finite({"-log p": losses.numpy().astype(np.float64)})["-log p"]
+    return check_finite({"-log p": losses.numpy().astype(np.float64)})["-log p"]

@@ -10,7 +10,7 @@ from xmodels.decoding.sampling import generate, greedy, sample
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.comparison import REPORT
 from xmodels.tasks.base.generation import GREEDY, finite_logits
-from xmodels.tasks.base.serve import spelled
+from xmodels.tasks.base.serve import spell_ids
 from xmodels.tasks.base.signatures import DEFAULT, Column, Signature, ask
 from xmodels.tasks.language_model.answer import TextGenerator
 
@@ -43,7 +43,7 @@ class Server(serve.Server):
         with tf.device("CPU:0"):
             self.spelling = tf.constant(generator.spelling)  # (V,)
 
-    def continued(self, prompt: tf.Tensor, pick, more_filters) -> dict[str, tf.Tensor]:
+    def continue_prompts(self, prompt: tf.Tensor, pick, more_filters) -> dict[str, tf.Tensor]:
         ids = self.tokenizer.tokenize(prompt)[:, -(self.max_length - 1) :]
         lengths = tf.cast(ids.row_lengths(), tf.int32)
         token_ids = ids.to_tensor(shape=(None, self.max_length))
@@ -54,18 +54,20 @@ class Server(serve.Server):
         past, read = self.backbone.start(tf.shape(token_ids)[0], self.max_length), None
         if not self.rewinds:  # then prompts are read token by token, as the past cannot go back from the longest
             read, past = self.read(token_ids[:, :1], past)
-        texts, ends = self.generated(token_ids, lengths, lengths + self.max_new_tokens, past, read, pick, more_filters)
+        texts, ends = self.generate_texts(
+            token_ids, lengths, lengths + self.max_new_tokens, past, read, pick, more_filters
+        )
         new = tf.RaggedTensor.from_tensor(texts, lengths=ends)
         place = tf.ragged.range(tf.cast(new.row_lengths(), tf.int32))
         continuation = tf.ragged.boolean_mask(new, place >= lengths[:, None])
-        return {"continuation": spelled(continuation, self.spelling), "num_tokens": ends - lengths}
+        return {"continuation": spell_ids(continuation, self.spelling), "num_tokens": ends - lengths}
 
     def read(self, token_ids: tf.Tensor, past):
         """Returns `read` of `sampling.generate` where tokens (B, R) are read, and the past that they leave."""
         states, past = self.backbone.decode(token_ids, past, 0)
         return (tf.shape(token_ids)[1], states[:, -1]), past
 
-    def generated(self, token_ids, lengths, stops, past, read, pick, more_filters) -> tuple[tf.Tensor, tf.Tensor]:
+    def generate_texts(self, token_ids, lengths, stops, past, read, pick, more_filters) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns texts (B, max_length) with their prompts, and their ends, int32 (B,), none behind its `stops`."""
         changes = [*([filters.forbid(self.forbidden)] if self.forbidden else []), *more_filters]
         return generate(
@@ -73,7 +75,7 @@ class Server(serve.Server):
             self.max_length, self.end_id, pick=pick, filters=changes, read=read, limits=tf.minimum(stops, self.max_length),
         )  # fmt: skip
 
-    def streamed(
+    def stream_text(
         self, prompt: tf.Tensor, written: tf.Tensor, count: tf.Tensor, pick, more_filters
     ) -> dict[str, tf.Tensor]:
         """Returns a few tokens more of one text, for programs that show them as they come.
@@ -89,8 +91,8 @@ class Server(serve.Server):
             `continuation` string (1,), `num_tokens` int32 (1,) and `written` int32 (1, N), all that is written by now; `is_finished`
             bool (1,), whether this is all that the other signature writes.
         """
-        count = checked(count, count > 0, "`count` must be at least 1.")
-        written = checked(
+        count = check(count, count > 0, "`count` must be at least 1.")
+        written = check(
             written, (written >= 0) & (written < self.spelling.shape[0]), "`written` must be ids of the vocabulary."
         )
         own = self.tokenizer.tokenize(prompt)[:, -(self.max_length - 1) :].to_tensor()  # (1, P)
@@ -104,10 +106,10 @@ class Server(serve.Server):
         token_ids = tf.ensure_shape(tf.pad(known, [[0, 0], [0, self.max_length - width]]), (1, self.max_length))
         last = tf.minimum(length + self.max_new_tokens, self.max_length)
         stop = tf.minimum(width + count, last)
-        texts, ends = self.generated(token_ids, width[None], stop[None], past, read, pick, more_filters)
+        texts, ends = self.generate_texts(token_ids, width[None], stop[None], past, read, pick, more_filters)
         new = texts[:, length : ends[0]]
         return {
-            "continuation": spelled(tf.RaggedTensor.from_tensor(new), self.spelling),
+            "continuation": spell_ids(tf.RaggedTensor.from_tensor(new), self.spelling),
             "num_tokens": ends - length,
             "written": new,
             "is_finished": (ends >= last) | tf.reduce_any(new == self.end_id, axis=1),
@@ -115,19 +117,19 @@ class Server(serve.Server):
 
     def greedy(self, prompt: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the likeliest continuation of each prompt, string (B,)."""
-        return self.continued(prompt, greedy, [])
+        return self.continue_prompts(prompt, greedy, [])
 
     def sample(self, prompt, temperature, top_p, seed) -> dict[str, tf.Tensor]:
         """Returns a continuation drawn from the network."""
-        return self.continued(prompt, sample(seed), drawing(temperature, top_p))
+        return self.continue_prompts(prompt, sample(seed), draw_filters(temperature, top_p))
 
     def stream_greedy(self, prompt, written, count) -> dict[str, tf.Tensor]:
         """Returns `greedy`, a few tokens at a time."""
-        return self.streamed(prompt, written, count, greedy, [])
+        return self.stream_text(prompt, written, count, greedy, [])
 
     def stream_sample(self, prompt, written, count, temperature, top_p, seed) -> dict[str, tf.Tensor]:
         """Returns `sample`, a few tokens at a time."""
-        return self.streamed(prompt, written, count, sample(seed), drawing(temperature, top_p))
+        return self.stream_text(prompt, written, count, sample(seed), draw_filters(temperature, top_p))
 
     def signatures(self):
         prompts = [Column("prompt", "B", "an empty one begins a text")]
@@ -179,14 +181,14 @@ class Server(serve.Server):
         )
 
 
-def drawing(temperature: tf.Tensor, top_p: tf.Tensor) -> list:
+def draw_filters(temperature: tf.Tensor, top_p: tf.Tensor) -> list:
     """Returns the filters of draws, which refuse numbers that mean nothing."""
-    temperature = checked(temperature, temperature > 0, "`temperature` must be above 0.")
-    top_p = checked(top_p, (top_p > 0) & (top_p <= 1), "`top_p` must be above 0 and at most 1.")
+    temperature = check(temperature, temperature > 0, "`temperature` must be above 0.")
+    top_p = check(top_p, (top_p > 0) & (top_p <= 1), "`top_p` must be above 0 and at most 1.")
     return [filters.temperature(temperature), filters.top_p(top_p)]
 
 
-def checked(value: tf.Tensor, condition: tf.Tensor, message: str) -> tf.Tensor:
+def check(value: tf.Tensor, condition: tf.Tensor, message: str) -> tf.Tensor:
     """Returns the value, which an op of the graph refuses where the condition does not hold everywhere."""
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(condition), [message])]):
         return tf.identity(value)

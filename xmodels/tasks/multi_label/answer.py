@@ -4,9 +4,9 @@ import dataclasses
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.labels import SEPARATOR
+from xmodels.tasks.base.answer import likeliest
 from xmodels.tasks.base.description import TASK_FILE
 from xmodels.tasks.classify import answer
-from xmodels.tasks.classify.answer import SHOWN
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,10 +46,9 @@ class Predictor(answer.Predictor):
         named = sorted((-value, label) for label, value, threshold in rows if value >= threshold)
         return Prediction([label for _, label in named], dict(zip(self.labels, row, strict=True)))
 
-    def shown(self, asked, prediction):
+    def describe_prediction(self, asked, prediction):
         yield f"labels: {', '.join(prediction.labels) or 'none'}"
-        for name, value in sorted(prediction.probabilities.items(), key=lambda item: -item[1])[:SHOWN]:
-            yield f"  {value:.4f}  {name}"
+        yield from likeliest(prediction.probabilities)
 
     def line(self, asked, prediction):
         return f"{self.separator.join(prediction.labels)}\t{' | '.join(asked)}"

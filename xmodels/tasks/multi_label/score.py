@@ -4,8 +4,7 @@ import numpy as np
 
 from data_pipelines.escaping import for_terminal
 from xmodels.tasks.base import pictures
-from xmodels.tasks.base.answer import Question
-from xmodels.tasks.base.score import Mistake, check_plots, predict
+from xmodels.tasks.base.score import Mistake, score_inputs
 from xmodels.tasks.classify.thresholds import FEW, MEASURES, best_cut, best_threshold
 from xmodels.tasks.multi_label.read import label_rows, read_rows
 
@@ -22,29 +21,28 @@ def evaluate(
 
     With `plots`, pictures go to that folder.
     """
-    check_plots(plots)
-    columns = predictor.columns_of(
-        Question(text_column=text_column, text_pair_column=text_pair_column), label_column
-    )  # fmt: skip
-    rows = read_rows(test_file, columns, predictor.separator)
-    truth = label_rows(test_file, rows, predictor.labels)
-    predictions = predict(predictor, [row.texts for row in rows], batch_size or 32, test_file)
-    probabilities = np.array([list(each.probabilities.values()) for each in predictions], np.float32)
-    found = scores(probabilities, truth, predictor.thresholds) | {"labels": list(predictor.labels)}
+    rows = read_rows(test_file, predictor.columns_of(text_column, text_pair_column, label_column), predictor.separator)
+    truth, labels = label_rows(rows, predictor.labels), list(predictor.labels)
+    settings = {"thresholds": predictor.thresholds, "labels": labels}
+    found = score_inputs(predictor, test_file, [row.texts for row in rows], truth, batch_size, plots, settings)
+    return found | {"labels": labels}
+
+
+def for_scores(predictions) -> np.ndarray:
+    return np.array([list(each.probabilities.values()) for each in predictions], np.float32)
+
+
+def report(test_file: str, found: dict, inputs: list, predictions, truth, settings: dict) -> None:
+    """Prints the scores, and those of each label."""
     print(
-        f"{test_file}: {len(rows):,} rows, micro F1 {found['micro_f1']:.4f}, macro F1 {found['macro_f1']:.4f}, "
+        f"{test_file}: {len(truth):,} rows, micro F1 {found['micro_f1']:.4f}, macro F1 {found['macro_f1']:.4f}, "
         f"accuracy (all labels right) {found['accuracy']:.4f}"
     )
-    width = max(map(len, [*predictor.labels, "label"]))
+    labels, thresholds = settings["labels"], settings["thresholds"]
+    width = max(map(len, [*labels, "label"]))
     print(f"  {'label':{width}}  rows  threshold    F1")
-    for name, count, threshold, f1 in zip(
-        predictor.labels, truth.sum(axis=0), predictor.thresholds, found["f1"], strict=True
-    ):
+    for name, count, threshold, f1 in zip(labels, truth.sum(axis=0), thresholds, found["f1"], strict=True):
         print(for_terminal(f"  {name:{width}}  {int(count):4}  {threshold:9.3f}  {f1:.3f}"))
-    settings = {"thresholds": predictor.thresholds, "labels": predictor.labels}
-    for path in draw(plots, probabilities, truth, settings) if plots else ():
-        print(f"  picture: {path}")
-    return found
 
 
 def from_arrays(outputs, examples, labels):
@@ -82,10 +80,10 @@ def confusion_of(named: np.ndarray, right: np.ndarray) -> np.ndarray:
 def draw(folder: str, predictions, truth, settings: dict) -> list[str]:
     """Returns which label is taken for which, and how well all of them and the commonest are found from each threshold on."""
     probabilities, right = np.asarray(predictions), np.asarray(truth) > 0.5
-    labels, thresholds = pictures.drawable(settings["labels"]), settings["thresholds"]
+    labels, thresholds = pictures.shorten_names(settings["labels"]), settings["thresholds"]
     counts = right.sum(axis=0)
     table = confusion_of(probabilities >= np.asarray(thresholds), right)
-    names, small = pictures.folded([*labels, "(none)"], table, np.append(counts, len(right) + 1))
+    names, small = pictures.fold_rare_labels([*labels, "(none)"], table, np.append(counts, len(right) + 1))
     commonest = np.sort(np.argsort(-counts, kind="stable")[: pictures.MOST])
     panels = [("all labels", probabilities, right, None)]
     panels += [(labels[k], probabilities[:, k], right[:, k], thresholds[k]) for k in commonest]
@@ -139,7 +137,7 @@ def best_micro_f1(probabilities: np.ndarray, right: np.ndarray) -> np.ndarray:
     thresholds = best_of_each(probabilities, right)
     for _ in range(ROUNDS):
         best, before = scores(probabilities, right, thresholds)["micro_f1"], thresholds
-        thresholds = improved(probabilities, right, before, lambda k, best=best: 2.0 * right[:, k] - best)
+        thresholds = improve_thresholds(probabilities, right, before, lambda k, best=best: 2.0 * right[:, k] - best)
         if np.array_equal(thresholds, before):
             break
     return thresholds
@@ -158,13 +156,15 @@ def best_accuracy(probabilities: np.ndarray, right: np.ndarray) -> np.ndarray:
             wrong = (probabilities >= thresholds) != right
             others = ~np.delete(wrong, k, axis=1).any(axis=1)  # (N,), all other labels are right
             gains = np.where(right[:, k], 1.0, -1.0) * others
-            thresholds[k] = improved(probabilities[:, [k]], right[:, [k]], thresholds[[k]], lambda _, g=gains: g)[0]
+            thresholds[k] = improve_thresholds(
+                probabilities[:, [k]], right[:, [k]], thresholds[[k]], lambda _, g=gains: g
+            )[0]
         if np.array_equal(thresholds, before):
             break
     return thresholds
 
 
-def improved(probabilities: np.ndarray, right: np.ndarray, thresholds: np.ndarray, gains_of) -> np.ndarray:
+def improve_thresholds(probabilities: np.ndarray, right: np.ndarray, thresholds: np.ndarray, gains_of) -> np.ndarray:
     """Returns the thresholds (C,) that name the texts with the largest sum of gains, where that is more than now.
 
     Args:

@@ -84,7 +84,7 @@ class Predictor(answer.Predictor):
                 '{"query": "…", "candidates": ["…", "…"]}, or a table of queries and candidates.'
             )
         self.refuse(question, ("text_pair",), "candidates stand in the file")
-        return unlabelled(question.input_file, self.columns_of(question))
+        return unlabelled(question.input_file, self.columns_of(question.text_column, question.text_pair_column))
 
     def line(self, asked, prediction):
         best = prediction.order[0]

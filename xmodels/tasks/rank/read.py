@@ -12,16 +12,15 @@ from data_pipelines.corpora.rankings import RankedList, by_query, read_rankings
 from data_pipelines.corpora.tables import BadRow
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning.lists import parts
-from data_pipelines.finetuning.row_checks import shared_warning
 from data_pipelines.ops.candidates import draw_candidates
 from data_pipelines.ops.compose import Op
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import pack_ids
 from xmodels.tasks.base.answer import each_row
-from xmodels.tasks.base.read import Data, Survey, print_left_out, tells_cuts, usable
+from xmodels.tasks.base.read import Data, Survey, drop_unusable, print_left_out, tells_cuts
 from xmodels.tasks.base.records import check_recorded, recorded_batches
-from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
-from xmodels.tasks.choose.packing import spread
+from xmodels.tasks.base.texts import TextReader
+from xmodels.tasks.choose.packing import spread_rows
 from xmodels.tasks.rank.task import LOSSES
 from xmodels.training.watching.progress import print_status
 
@@ -55,7 +54,7 @@ def read_lists(
     Raises:
         DataError: names file and line.
     """
-    found = usable(read_rankings(path, columns, bad_rows, relevant_label), bad_rows, problem)
+    found = drop_unusable(read_rankings(path, columns, bad_rows, relevant_label), bad_rows, problem)
     if not found:
         raise DataError(f"{path}: holds no list of candidates.")
     return found
@@ -145,9 +144,7 @@ class Reader(TextReader):
         train = self.lists(path)
         useful = sum(len(set(relevances(each))) > 1 for each in train)
         summary = [f"{len(train):,} lists to train on, {useful:,} of which tell candidates apart"]
-        for name, other in self.evaluation_files():
-            if not os.path.isdir(other):
-                summary.append(f"{len(self.lists(other)):,} for {name}")
+        summary += self.count_evaluation(lambda other: len(self.lists(other)))
         texts = [text for each in train[:SAMPLE] for text in (each.query, *each.candidates)]
         return Survey(", ".join(summary), [], len(train), texts)
 
@@ -169,13 +166,8 @@ class Reader(TextReader):
         if alone + equal:
             print_status(f"{path}: {alone + equal:,} of {len(labels):,} lists teach no order: {unordered}.")
         source = ArraySource(made.arrays, path)
-        warn_unknown(path, source, tokenizer)
-        evaluation_sets = {}
-        for name, other in self.evaluation_files():
-            found = evaluation_sets[name] = self._source(other, tokenizer, None)
-            if warning := shared_warning(other, token_rows(found), path, token_rows(source)):
-                print_status(warning)
-        return Data(source, evaluation_sets, [], 2, f"lists of up to {labels.shape[1]} candidates")
+        sets = self.evaluation_sets(source, tokenizer, lambda other: self._source(other, tokenizer, None))
+        return Data(source, sets, [], 2, f"lists of up to {labels.shape[1]} candidates")
 
     def task(self, config, data):
         loss = LOSSES[self.options.rank_loss or next(iter(LOSSES))]
@@ -227,7 +219,7 @@ class Reader(TextReader):
         self.draw = draw_candidates(flat, relevance, counts, size)
         labels = np.zeros(there.shape, np.float32)
         labels[there] = relevance[rows]
-        arrays = {name: spread(values[rows], there) for name, values in flat.items()}
+        arrays = {name: spread_rows(values[rows], there) for name, values in flat.items()}
         arrays |= {
             "labels": labels,
             "choice_weights": there.astype(np.float32),
@@ -238,7 +230,7 @@ class Reader(TextReader):
     def _packed(self, path, tokenizer, firsts, seconds, labels, there, numbers) -> RankSource:
         flat = pack_ids(firsts, seconds, tokenizer.vocabulary, self.options.max_seq_length, self.reading.frame)
         there = np.array(there, np.float32)
-        arrays = {name: spread(values, there > 0) for name, values in flat.items()}
+        arrays = {name: spread_rows(values, there > 0) for name, values in flat.items()}
         arrays |= {"labels": np.array(labels, np.float32), "choice_weights": there}
         return RankSource(arrays, path, np.array(numbers))
 

@@ -1,19 +1,16 @@
 """How well candidates are ordered: MRR, MAP and nDCG, over the lists that have a relevant candidate."""
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 
-from xmodels.tasks.base.answer import Question
-from xmodels.tasks.base.pictures import save
-from xmodels.tasks.base.score import check_plots, predict
+from xmodels.tasks.base.pictures import BLUE, new_figure, write
+from xmodels.tasks.base.score import score_inputs
 from xmodels.tasks.rank.read import RankSource, read_lists, relevances
 
 SELECTION_METRIC, READS_SOURCE = "ndcg_10", True
 DEEPEST = 10
-BLUE = "#1450c8"
 LISTED = 5  # queries whose first relevant candidate stands lowest
 
 
@@ -22,19 +19,16 @@ def evaluate(
     relevant_label: str | None, batch_size: int | None, plots: str | None,
 ) -> dict:  # fmt: skip
     """Prints and returns the scores; arguments as in `launch/evaluate.py`. With `plots`, a picture goes to that folder."""
-    check_plots(plots)
-    columns = predictor.columns_of(Question(text_column=text_column, text_pair_column=text_pair_column), label_column)
+    columns = predictor.columns_of(text_column, text_pair_column, label_column)
     lists = read_lists(test_file, columns, relevant_label=relevant_label or predictor.columns.get("relevant_label"))
-    predictions = [each.scores for each in predict(predictor, lists, batch_size or 32, test_file)]
-    truth = [relevances(each) for each in lists]
-    found = scores(predictions, truth)
-    report(test_file, found, lists, predictions, truth)
-    for path in draw(plots, predictions, truth, {}) if plots else ():
-        print(f"  picture: {path}")
-    return found
+    return score_inputs(predictor, test_file, lists, [relevances(each) for each in lists], batch_size, plots)
 
 
-def ordered(scores: Sequence[float], labels: Sequence[float]) -> np.ndarray:
+def for_scores(predictions) -> list[list[float]]:
+    return [each.scores for each in predictions]
+
+
+def order_relevances(scores: Sequence[float], labels: Sequence[float]) -> np.ndarray:
     """Returns the relevances in the order of the scores; of equal scores the less relevant candidate comes first, so that a
     network which tells nothing apart wins nothing by the order of the file."""
     scores, labels = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
@@ -69,7 +63,7 @@ def scores(predictions: list[Sequence[float]], truth: list[Sequence[float]]) -> 
         predictions: the score of each candidate of each list.
         truth: their relevances.
     """
-    rows = [ordered(*each) for each in zip(predictions, truth, strict=True) if np.max(each[1]) > 0]
+    rows = [order_relevances(*each) for each in zip(predictions, truth, strict=True) if np.max(each[1]) > 0]
     measures = {
         "mrr": reciprocal_rank, "map": average_precision, "ndcg_10": ndcg, "precision_1": lambda row: float(row[0] > 0)
     }  # fmt: skip
@@ -94,7 +88,7 @@ def from_source(outputs, source: RankSource, task) -> tuple[list, list]:
     return [found for found, _ in lists.values()], [labels for _, labels in lists.values()]
 
 
-def report(test_file: str, found: dict, inputs: list, predictions: list, truth: list) -> None:
+def report(test_file: str, found: dict, inputs: list, predictions: list, truth: list, settings: dict) -> None:
     """Prints the scores, what chance would give, and the queries that were answered worst."""
     left_out = (
         f", {found['lists_without_relevant']:,} left out because they have no relevant candidate"
@@ -110,7 +104,7 @@ def report(test_file: str, found: dict, inputs: list, predictions: list, truth: 
     drawn = scores([rng.random(len(each)) for each in truth], truth)
     print("  random order: " + ", ".join(f"{name} {drawn[name]:.4f}" for name in names))
     ranks = [
-        (1 / reciprocal_rank(ordered(s, t)), asked.query)
+        (1 / reciprocal_rank(order_relevances(s, t)), asked.query)
         for asked, s, t in zip(inputs, predictions, truth, strict=True)
         if max(t) > 0
     ]
@@ -121,16 +115,11 @@ def report(test_file: str, found: dict, inputs: list, predictions: list, truth: 
 
 def draw(folder: str, predictions: list, truth: list, settings: dict) -> list[str]:
     """Returns a bar for each rank: how many lists have their first relevant candidate there."""
-    from matplotlib.figure import Figure
-
-    os.makedirs(folder, exist_ok=True)
-    rows = [ordered(*each) for each in zip(predictions, truth, strict=True) if np.max(each[1]) > 0]
+    rows = [order_relevances(*each) for each in zip(predictions, truth, strict=True) if np.max(each[1]) > 0]
     counts = Counter(min(DEEPEST + 1, round(1 / reciprocal_rank(row))) for row in rows)
-    figure = Figure(figsize=(5.6, 3.2), layout="constrained")
-    axis = figure.subplots()
+    figure, axis = new_figure(5.6, 3.2)
     ranks = range(1, DEEPEST + 2)
     axis.bar(ranks, [counts[rank] for rank in ranks], color=BLUE)
     axis.set_xticks(ranks, [*map(str, ranks[:-1]), f"> {DEEPEST}"])
     axis.set(xlabel="rank of the first relevant candidate", ylabel="lists")
-    axis.spines[["top", "right"]].set_visible(False)
-    return [save(figure, os.path.join(folder, "ranks.png"))]
+    return write(folder, {"ranks": figure})

@@ -62,7 +62,7 @@ class Server(serve.Server):
         wanted[[place for place, text in enumerate(row[1]) if text]] = prediction.probabilities
         return {"probabilities": wanted}
 
-    def attended(self):
+    def attention_example(self):
         query, (candidate, *_) = EXAMPLES[0]
         return (query, candidate), self.predictor.features([(query, candidate)])
 

@@ -4,7 +4,7 @@ from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.interfaces.reading import Reading
-from xmodels.tasks.base.sequences import parted, rows
+from xmodels.tasks.base.sequences import rows, split_sequences
 from xmodels.tasks.base.task import SummaryTask
 
 NEVER = -1e9  # the score of a candidate that is not there
@@ -85,7 +85,7 @@ class Rank(SummaryTask):
         outputs, state = self.summarized(backbone, sequences, training)
         scores = self.logits_of(state, training)[:, 0]  # (B C,)
         several = len(batch["token_ids"].shape) == 3
-        return {**outputs, "scores": parted(scores, ops.shape(batch["token_ids"])[1]) if several else scores}
+        return {**outputs, "scores": split_sequences(scores, ops.shape(batch["token_ids"])[1]) if several else scores}
 
     def score(self, outputs, batch, backbone):
         weights = ops.expand_dims(ops.cast(batch["example_weights"], "float32"), 1)  # (B, 1)

@@ -15,7 +15,7 @@ class Predictor(answer.Predictor):
         self.refuse_label(label)
         return self.predict([(query, text) for text in texts])
 
-    def shown(self, asked, prediction):
+    def describe_prediction(self, asked, prediction):
         yield f"score: {prediction:.4f}"
 
     def line(self, asked, prediction):

@@ -1,16 +1,12 @@
 """Correlations of numbers, as GLUE scores STS-B (Wang et al., 2019), and their mean errors."""
 
-import os
-
 import numpy as np
 
-from xmodels.tasks.base.answer import Question
-from xmodels.tasks.base.pictures import save
-from xmodels.tasks.base.score import check_plots, predict
+from xmodels.tasks.base.pictures import BLUE, new_figure, write
+from xmodels.tasks.base.score import score_inputs
 from xmodels.tasks.regress.read import read_numbers
 
 SELECTION_METRIC = "spearman"
-BLUE = "#1450c8"
 LISTED = 5  # rows that are farthest off
 
 
@@ -19,15 +15,9 @@ def evaluate(
     batch_size: int | None, plots: str | None,
 ) -> dict:  # fmt: skip
     """Prints and returns the correlations; arguments as in `launch/evaluate.py`. With `plots`, a picture goes to that folder."""
-    check_plots(plots)
-    columns = predictor.columns_of(Question(text_column=text_column, text_pair_column=text_pair_column), label_column)
-    texts, truth = read_numbers(test_file, columns)
-    predictions = predict(predictor, texts, batch_size or 32, test_file)
-    found = scores(predictions, truth)
-    report(test_file, found, texts, predictions, truth)
-    for path in draw(plots, predictions, truth, {}) if plots else ():
-        print(f"  picture: {path}")
-    return found
+    rows = read_numbers(test_file, predictor.columns_of(text_column, text_pair_column, label_column))
+    texts, truth = [row.texts for row in rows], [row.number for row in rows]
+    return score_inputs(predictor, test_file, texts, truth, batch_size, plots)
 
 
 def scores(predictions: list[float], truth: list[float]) -> dict:
@@ -50,7 +40,9 @@ def from_arrays(outputs, examples, labels) -> tuple[list[float], list[float]]:
     return outputs["scores"].tolist(), examples["labels"].tolist()
 
 
-def report(test_file: str, found: dict, inputs: list, predictions: list[float], truth: list[float]) -> None:
+def report(
+    test_file: str, found: dict, inputs: list, predictions: list[float], truth: list[float], settings: dict
+) -> None:
     """Prints the scores, and the rows that are farthest off."""
     right = np.array(truth)
     print(
@@ -65,14 +57,9 @@ def report(test_file: str, found: dict, inputs: list, predictions: list[float], 
 
 def draw(folder: str, predictions: list[float], truth: list[float], settings: dict) -> list[str]:
     """Returns a point for each row: what is right, and what the network says."""
-    from matplotlib.figure import Figure
-
-    os.makedirs(folder, exist_ok=True)
-    figure = Figure(figsize=(4.8, 4.8), layout="constrained")
-    axis = figure.subplots()
+    figure, axis = new_figure(4.8, 4.8)
     axis.scatter(truth, predictions, s=8, color=BLUE, alpha=0.4, linewidths=0)
     ends = [min(*truth, *predictions), max(*truth, *predictions)]
     axis.plot(ends, ends, color="black", linewidth=0.8, linestyle="--")
     axis.set(xlabel="true", ylabel="predicted", title=f"Spearman {scores(predictions, truth)['spearman']:.3f}")
-    axis.spines[["top", "right"]].set_visible(False)
-    return [save(figure, os.path.join(folder, "numbers.png"))]
+    return write(folder, {"numbers": figure})

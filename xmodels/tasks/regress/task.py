@@ -18,7 +18,6 @@ class Regress(SummaryTask):
     """
 
     title = "Regression of texts"
-    orders = None  # in which the texts of an example are read; None: once, as they stand
     reads = {"token_ids": Feature((None,)), "labels": Feature((), "float32")}
     signature = {"scores": Feature((), "float32")}
     names_labels = False

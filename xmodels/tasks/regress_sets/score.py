@@ -1,9 +1,8 @@
 """Correlations of numbers and their mean errors, as of texts."""
 
-from data_pipelines.errors import DataError
-from xmodels.tasks.base.score import check_plots, predict
-from xmodels.tasks.regress.read import as_number
+from xmodels.tasks.base.score import score_inputs
 from xmodels.tasks.regress.score import SELECTION_METRIC, draw, from_arrays, scores
+from xmodels.tasks.regress_sets.read import numbers_of
 
 __all__ = ("SELECTION_METRIC", "draw", "evaluate", "from_arrays", "report", "scores")
 
@@ -12,21 +11,11 @@ def evaluate(
     predictor, test_file: str, points_column: str | None, label_column: str | None, batch_size: int | None, plots: str | None
 ) -> dict:  # fmt: skip
     """Prints and returns correlations and mean errors; a picture goes to the folder `plots`."""
-    check_plots(plots)
     sets = predictor.read(test_file, points_column, label_column)
-    truth = [as_number(each.label) for each in sets]
-    if None in truth:
-        each = sets[truth.index(None)]
-        raise DataError(f"{each.place}: no number: {each.label!r:.40}. Is --label_column the right field?")
-    predictions = predict(predictor, [each.points for each in sets], batch_size or 32, test_file)
-    found = scores(predictions, truth)
-    report(test_file, found, truth)
-    for path in draw(plots, predictions, truth, {}) if plots else ():
-        print(f"  picture: {path}")
-    return found
+    return score_inputs(predictor, test_file, [each.points for each in sets], numbers_of(sets), batch_size, plots)
 
 
-def report(test_file: str, found: dict, truth: list[float]) -> None:
+def report(test_file: str, found: dict, inputs: list, predictions: list, truth: list[float], settings: dict) -> None:
     """Prints the scores."""
     mean = sum(truth) / len(truth)
     variance = sum((each - mean) ** 2 for each in truth) / len(truth)

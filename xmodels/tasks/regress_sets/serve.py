@@ -13,7 +13,7 @@ class Server(SetServer):
 
     def answer(self, points: tf.Tensor, sizes: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns score float32 (B,)."""
-        return {"score": self.predicted(points, sizes)["scores"]}
+        return {"score": self.predict_sets(points, sizes)["scores"]}
 
     def columns(self):
         return [Column("score", "B")]

@@ -18,18 +18,7 @@ class Reader(read.Reader):
             )
         return loaded, tokenizer
 
-    def rows_of(self, path):
-        rows = super().rows_of(path)
-        self._check_pairs(path, len(rows[0].texts))
-        return rows
-
-    def read(self, tokenizer):
-        data = super().read(tokenizer)
-        self._check_pairs(self.training_files(), data.num_texts)
-        return data
-
-    def _check_pairs(self, path: str, num_texts: int) -> None:
-        """Raises a UsageError where there is one text in a row only."""
+    def check_pairs(self, path, num_texts):
         if num_texts < 2:
             raise UsageError(
                 f"{path}: has one text in a row, but --task={self.name} reads one text of a pair against the other. Name the column "

@@ -9,7 +9,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.schema import Location, convert
 from data_pipelines.text.framing import pack_texts
 from xmodels.models import folder
-from xmodels.tasks.base.answer import NO_PAIRS, compiled, each_row
+from xmodels.tasks.base.answer import NO_PAIRS, compile_answer, likeliest
 from xmodels.tasks.base.description import TASK_FILE
 from xmodels.tasks.classify import answer
 from xmodels.tasks.siamese.read import pack_sides
@@ -52,7 +52,10 @@ class Predictor(answer.Predictor):
     def __init__(self, run, columns=None):
         self.settings = convert(run.description.settings, Settings, Location(TASK_FILE).at("settings"))
         super().__init__(run, columns)
-        graphs = {2: self._answer, 3: compiled(self.answer)}  # of texts and of pairs: one of both would know no rank
+        graphs = {
+            2: self._answer,
+            3: compile_answer(self.answer),
+        }  # of texts and of pairs: one of both would know no rank
         self._answer = lambda features: graphs[features["token_ids"].ndim](features)
 
     def make_task(self, run):
@@ -113,16 +116,15 @@ class Predictor(answer.Predictor):
 
     def _rows(self, question) -> Iterator[tuple[str, ...]]:
         """Yields the pairs of a table, row by row."""
-        for row in each_row(question.input_file, self.columns_of(question)):
+        for row in self.table_rows(question):
             check_pair(row.texts)
             yield row.texts
 
-    def shown(self, asked, prediction):
+    def describe_prediction(self, asked, prediction):
         yield f"similarity: {prediction.similarity:.4f}"
         if prediction.match is not None:
             yield f"match: {'yes' if prediction.match else 'no'} (from {self.settings.threshold:.4f} on)"
-        for name, value in sorted((prediction.probabilities or {}).items(), key=lambda item: -item[1])[: answer.SHOWN]:
-            yield f"  {value:.4f}  {name}"
+        yield from likeliest(prediction.probabilities or {})
 
     def line(self, asked, prediction):
         return f"{prediction.similarity:.4f}\t{' | '.join(asked)}"

@@ -10,13 +10,13 @@ from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.tables import BadRow, Row, read_table
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.finetuning.row_checks import check_labels, no_label_warning, shared_warning
+from data_pipelines.finetuning.row_checks import check_labels, no_label_warning, unknown_label
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import pack_ids
 from data_pipelines.text.labels import sort_labels
-from xmodels.tasks.base.read import Data, Survey, print_left_out, tells_cuts, usable
+from xmodels.tasks.base.read import Data, Survey, drop_unusable, print_left_out, tells_cuts
 from xmodels.tasks.base.records import check_recorded, recorded_batches
-from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
+from xmodels.tasks.base.texts import TextReader
 from xmodels.tasks.regress.read import as_number
 from xmodels.tasks.siamese.settings import LABEL, LOSSES, MATCH, POSITIVE, SCORE, Loss, loss_of, settings_of
 from xmodels.training.watching.progress import print_status
@@ -62,7 +62,7 @@ def read_rows(
     if len(rows[0].texts) < 2:
         raise UsageError(f"{path}: has one text in a row. Name the column of the second with --text_pair_column.")
     found = [_example(path, row, negative_column is not None) for row in rows]
-    return usable(found, bad_rows, lambda each: None if all(map(str.strip, each.texts)) else "a text is empty")
+    return drop_unusable(found, bad_rows, lambda each: None if all(map(str.strip, each.texts)) else "a text is empty")
 
 
 def _example(path: str, row: Row, is_triplet: bool) -> Example:
@@ -107,7 +107,7 @@ class Reader(TextReader):
                 f"{path}: has no labels, which --siamese_loss={self.loss_name} learns from. Name their column with "
                 "--label_column, or take --siamese_loss=multiple_negatives."
             )
-        found = usable(examples, bad_rows, self._problem)
+        found = drop_unusable(examples, bad_rows, self._problem)
         if self.loss.rows == POSITIVE and examples and examples[0].label is not None:
             found = [each for each in found if as_number(each.label) > 0]
             print_status(
@@ -140,9 +140,7 @@ class Reader(TextReader):
         train = self.examples(path)
         labels = self._labels(path, train)
         summary = [f"{len(train):,} rows to train on" + (f", {len(labels)} labels" if labels else "")]
-        for name, other in self.evaluation_files():
-            if not os.path.isdir(other):
-                summary.append(f"{len(self.examples(other)):,} for {name}")
+        summary += self.count_evaluation(lambda other: len(self.examples(other)))
         texts = [text for each in train[:SAMPLE] for text in each.texts]
         return Survey(", ".join(summary), labels, len(train), texts)
 
@@ -156,15 +154,14 @@ class Reader(TextReader):
         train = self._ids(path, tokenizer)
         labels = self._labels(path, train)
         source = self._source(path, tokenizer, train, labels)
-        warn_unknown(path, source, tokenizer)
-        evaluation_sets = {}
-        for name, other in self.evaluation_files():
-            found = self._ids(other, tokenizer)
-            evaluation_sets[name] = made = self._source(other, tokenizer, found, labels)
-            if made.arrays["token_ids"].shape[1] != source.arrays["token_ids"].shape[1]:
+
+        def read(other: str) -> ArraySource:
+            found = self._source(other, tokenizer, self._ids(other, tokenizer), labels)
+            if found.arrays["token_ids"].shape[1] != source.arrays["token_ids"].shape[1]:
                 raise DataError(f"{other}: has another number of texts in a row than {path}.")
-            if warning := shared_warning(other, token_rows(made), path, token_rows(source)):
-                print_status(warning)
+            return found
+
+        evaluation_sets = self.evaluation_sets(source, tokenizer, read)
         kind = f"{len(train[0].texts)} texts in a row" + (f", {len(labels)} labels" if labels else "")
         return Data(source, evaluation_sets, labels, 2, f"{self.loss_name}, {kind}")
 
@@ -216,9 +213,7 @@ class Reader(TextReader):
             numbers = {name: index for index, name in enumerate(labels)}
             for each in examples:
                 if each.label not in numbers:
-                    raise DataError(
-                        f"{each.place}: label {each.label!r} does not occur in training. Known: {', '.join(labels[:20])}."
-                    )
+                    raise unknown_label(each.place, each.label, labels)
             arrays["labels"] = np.array([numbers[each.label] for each in examples], np.int32)
         elif self.loss.rows in (SCORE, MATCH):
             arrays["labels"] = np.array([float(each.label) / self.max_score for each in examples], np.float32)

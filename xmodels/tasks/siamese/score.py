@@ -1,15 +1,13 @@
 """How well cosines tell which texts belong together, by what a file says of them: labels, scores, or that its pairs match."""
 
 import dataclasses
-import os
 
 import numpy as np
 
 from data_pipelines.corpora.headers import Columns
 from data_pipelines.errors import DataError
-from xmodels.tasks.base.answer import Question
-from xmodels.tasks.base.pictures import save
-from xmodels.tasks.base.score import check_plots, predict
+from xmodels.tasks.base.pictures import BLUE, new_figure, write
+from xmodels.tasks.base.score import predict, print_pictures
 from xmodels.tasks.classify.score import scores as label_scores
 from xmodels.tasks.regress.read import as_number
 from xmodels.tasks.regress.score import scores as correlations
@@ -19,7 +17,7 @@ from xmodels.tasks.siamese.read import read_rows
 from xmodels.tasks.siamese.settings import LABEL, MATCH, POSITIVE, SCORE
 
 CHOSEN, READS_SOURCE, REPORTED = ("threshold",), True, ("accuracy", "recall_1")
-BLUE, ORANGE = "#1450c8", "#d2691e"
+ORANGE = "#d2691e"
 BINS = 40
 
 
@@ -44,8 +42,7 @@ def evaluate(
     negative_column: str | None, batch_size: int | None, plots: str | None,
 ) -> dict:  # fmt: skip
     """Prints and returns the scores that suit the file; arguments as in `launch/evaluate.py`. With `plots`, pictures go there."""
-    check_plots(plots)
-    columns = predictor.columns_of(Question(text_column=text_column, text_pair_column=text_pair_column), label_column)
+    columns = predictor.columns_of(text_column, text_pair_column, label_column)
     if negative_column:
         columns = Columns(columns.text, columns.text_pair)
     examples = read_rows(test_file, columns, negative_column)
@@ -63,8 +60,7 @@ def evaluate(
             predictions = [each.similarity for each in predictions]
     found = scores(predictions, truth, threshold)
     report(test_file, found, truth, threshold)
-    for path in draw(plots, predictions, truth, {"threshold": threshold}) if plots else ():
-        print(f"  picture: {path}")
+    print_pictures(draw(plots, predictions, truth, {"threshold": threshold}) if plots else ())
     return found
 
 
@@ -143,11 +139,7 @@ def draw(folder: str, predictions, truth: Truth, settings: dict) -> list[str]:
     """Cosines of pairs that match and of those that do not; against scores; or the ranks of right texts. None of labels."""
     if truth.rows == LABEL:
         return []
-    from matplotlib.figure import Figure
-
-    os.makedirs(folder, exist_ok=True)
-    figure = Figure(figsize=(5.6, 3.6), layout="constrained")
-    axis = figure.subplots()
+    figure, axis = new_figure(5.6, 3.6)
     if truth.rows == SCORE:
         axis.scatter(truth.values, predictions, s=8, color=BLUE, alpha=0.4, linewidths=0)
         axis.set(xlabel="score", ylabel="cosine", title=f"Spearman {scores(predictions, truth)['spearman']:.3f}")
@@ -165,5 +157,4 @@ def draw(folder: str, predictions, truth: Truth, settings: dict) -> list[str]:
         axis.bar(range(1, 12), [int(np.sum(found == rank)) for rank in range(1, 12)], color=BLUE)
         axis.set_xticks(range(1, 12), [*map(str, range(1, 11)), "> 10"])
         axis.set(xlabel="rank of the correct text", ylabel="rows")
-    axis.spines[["top", "right"]].set_visible(False)
-    return [save(figure, os.path.join(folder, "similarities.png"))]
+    return write(folder, {"similarities": figure})

@@ -8,7 +8,7 @@ from keras import ops
 from data_pipelines.features import Feature
 from xmodels.interfaces.reading import Reading
 from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
-from xmodels.tasks.base.sequences import parted, rows
+from xmodels.tasks.base.sequences import rows, split_sequences
 from xmodels.tasks.base.task import SummaryTask
 from xmodels.tasks.siamese import losses
 from xmodels.tasks.siamese.settings import LOSSES, MATCH, SCORE, PairLoss, Settings
@@ -65,7 +65,7 @@ class Siamese(SummaryTask):
         vectors = self.vectors(outputs, sequences)  # (B S, D)
         if len(batch["token_ids"].shape) == 2:
             return {**outputs, "vectors": vectors}
-        vectors = parted(vectors, batch["token_ids"].shape[1])  # (B, S, D)
+        vectors = split_sequences(vectors, batch["token_ids"].shape[1])  # (B, S, D)
         first, second = vectors[:, 0], vectors[:, 1]
         outputs = {**outputs, "vectors": vectors, "scores": losses.cosine(first, second)}
         if self._settings.loss == "classification":

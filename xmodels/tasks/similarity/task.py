@@ -3,7 +3,7 @@
 from keras import ops
 
 from data_pipelines.features import Feature
-from xmodels.tasks.base.sequences import parted, rows
+from xmodels.tasks.base.sequences import rows, split_sequences
 from xmodels.tasks.classify.task import Classify
 
 
@@ -17,5 +17,5 @@ class Similarity(Classify):
     def forward(self, backbone, batch, training=None):
         sequences = rows(batch)
         outputs, state = self.summarized(backbone, sequences, training)
-        states = parted(state, len(self.orders))  # (B, 2, D)
+        states = split_sequences(state, len(self.orders))  # (B, 2, D)
         return {**outputs, "logits": self.logits_of(ops.sum(states, axis=1), training)}  # (B, C)

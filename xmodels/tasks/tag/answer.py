@@ -8,10 +8,10 @@ import numpy as np
 from data_pipelines.finetuning.tag_schemes import to_bio
 from data_pipelines.schema import Location, convert
 from xmodels.tasks.base import answer
-from xmodels.tasks.base.answer import compiled
+from xmodels.tasks.base.answer import compile_answer
 from xmodels.tasks.base.description import TASK_FILE
 from xmodels.tasks.tag.settings import OUTSIDE, Settings, are_spans, in_other_scheme, labels_in_bio
-from xmodels.tasks.tag.words import Entity, Words, as_spans, encoded, entities, pack_words, windows_of, words_of
+from xmodels.tasks.tag.words import Entity, Words, as_spans, encode_words, entities, pack_words, windows_of, words_of
 
 POOL = 256  # texts whose windows are in memory at once
 
@@ -43,7 +43,7 @@ class Predictor(answer.Predictor):
     def __init__(self, run, columns=None):
         self.settings = convert(run.description.settings, Settings, Location(TASK_FILE).at("settings"))
         super().__init__(run, columns)
-        self._decode = compiled(lambda given: self.task.decode(given["logits"], given["words"]))
+        self._decode = compile_answer(lambda given: self.task.decode(given["logits"], given["words"]))
 
     def make_task(self, run):
         return run.make_task(settings=self.settings)
@@ -78,7 +78,7 @@ class Predictor(answer.Predictor):
         found, frame = [], self.task.reading.frame
         for first in range(0, len(inputs), POOL):
             texts = [self.words(asked) for asked in inputs[first : first + POOL]]
-            rows = encoded(texts, self.tokenizer)
+            rows = encode_words(texts, self.tokenizer)
             windows = windows_of(rows, self.settings.doc_stride, self.max_sequence_length, frame)
             answered = iter(super().predict([each for made in windows for each in made], batch_size))
             parts = [[next(answered) for _ in made] for made in windows]
@@ -117,12 +117,12 @@ class Predictor(answer.Predictor):
             return [question.text]
         if question.input_file.endswith(".txt"):
             return (line or None for line in answer.each_line(question.input_file))
-        return (row.texts[0] for row in answer.each_row(question.input_file, self.columns_of(question)))
+        return (row.texts[0] for row in self.table_rows(question))
 
-    def columns_of(self, question, label=None):
-        return super().columns_of(question, label) if question.text_column else answer.Columns()  # others are of CoNLL
+    def columns_of(self, text, text_pair=None, label=None):
+        return super().columns_of(text, text_pair, label) if text else answer.Columns()  # others are of CoNLL
 
-    def shown(self, asked, prediction):
+    def describe_prediction(self, asked, prediction):
         for (first, end), tag, probability in zip(
             prediction.spans, prediction.tags, prediction.probabilities, strict=True
         ):

@@ -9,7 +9,7 @@ import numpy as np
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.conll import TaggedSentence, read_conll
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.finetuning.row_checks import check_labels, shared_warning
+from data_pipelines.finetuning.row_checks import check_labels
 from data_pipelines.finetuning.tag_schemes import (
     OUTSIDE,
     REFUSE,
@@ -27,9 +27,9 @@ from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.labels import sort_tags
 from xmodels.tasks.base.read import Data, Survey
 from xmodels.tasks.base.records import check_recorded, recorded_batches
-from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
+from xmodels.tasks.base.texts import TextReader
 from xmodels.tasks.tag.settings import Settings, are_spans
-from xmodels.tasks.tag.words import Words, encoded, pack_words, stride_of, windows_of
+from xmodels.tasks.tag.words import Words, encode_words, pack_words, stride_of, windows_of
 from xmodels.training.watching.progress import print_status
 
 SAMPLE = 1000  # sentences of a survey whose texts are kept
@@ -192,10 +192,12 @@ class Reader(TextReader):
         check_labels(path, labels, num_words, self.options.label_column or "the last of a line")
         warn_blanks(path, train)
         summary = [f"{len(train):,} sentences to train on, {len(labels)} tags"]
-        for name, other in self.evaluation_files():
-            if not os.path.isdir(other):
-                known_tags(other, sentences := self.sentences(other), labels)
-                summary.append(f"{len(sentences):,} for {name}")
+
+        def count(other: str) -> int:
+            known_tags(other, sentences := self.sentences(other), labels)
+            return len(sentences)
+
+        summary += self.count_evaluation(count)
         texts = [Words.joined(sentence.words).text for sentence in train[:SAMPLE]]
         return Survey(", ".join(summary), labels, len(train), texts)
 
@@ -209,13 +211,8 @@ class Reader(TextReader):
         source, labels = self._source(path, tokenizer, None)
         num_words = int(source.arrays["label_weights"].sum())
         check_labels(path, labels, num_words, options.label_column or "the last of a line")
-        warn_unknown(path, source, tokenizer)
-        evaluation_sets = {}
-        for name, other in self.evaluation_files():
-            found = evaluation_sets[name] = self._source(other, tokenizer, labels)[0]
-            if warning := shared_warning(other, token_rows(found), path, token_rows(source)):
-                print_status(warning)
-        return Data(source, evaluation_sets, labels, 1, f"{len(labels)} tags")
+        sets = self.evaluation_sets(source, tokenizer, lambda other: self._source(other, tokenizer, labels)[0])
+        return Data(source, sets, labels, 1, f"{len(labels)} tags")
 
     def task(self, config, data):
         return self.task_class(config, data.labels, reading=self.reading, settings=self.settings)
@@ -243,7 +240,7 @@ class Reader(TextReader):
         labels = labels or sort_tags(tag for sentence in sentences for tag in sentence.tags)
         known_tags(path, sentences, labels)
         ids = {name: index for index, name in enumerate(labels)}
-        whole = encoded([Words.joined(sentence.words) for sentence in sentences], tokenizer)
+        whole = encode_words([Words.joined(sentence.words) for sentence in sentences], tokenizer)
         made = windows_of(whole, self.options.doc_stride, self.options.max_seq_length, self.reading.frame)
         rows, tags, text_ids = [], [], []
         for text, (sentence, parts) in enumerate(zip(sentences, made, strict=True)):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from xmodels.tasks.base.score import check_plots, predict
+from xmodels.tasks.base.score import score_inputs
 from xmodels.tasks.tag import pictures
 from xmodels.tasks.tag.read import TagSource, known_tags, read_sentences
 from xmodels.tasks.tag.settings import are_spans, labels_in_bio
@@ -23,20 +23,16 @@ def evaluate(
 
     Words that have no piece count as `O`. With `plots`, pictures go to that folder.
     """
-    check_plots(plots)
     columns = {"text_column": text_column, "label_column": label_column}
     columns = {name: value or predictor.columns.get(name) for name, value in columns.items()}
     sentences = read_sentences(test_file, **columns)
     known_tags(test_file, sentences, labels_in_bio(predictor.labels))
-    predictions = predict(
-        predictor, [Words.joined(sentence.words) for sentence in sentences], batch_size or 32, test_file
-    )
-    answers = [each.tags for each in predictions], [sentence.tags for sentence in sentences]
-    found = scores(*answers)
-    report(test_file, found, len(sentences))
-    for path in pictures.draw(plots, *answers, found) if plots else ():
-        print(f"  picture: {path}")
-    return found
+    words, tags = [Words.joined(each.words) for each in sentences], [each.tags for each in sentences]
+    return score_inputs(predictor, test_file, words, tags, batch_size, plots)
+
+
+def for_scores(predictions) -> list[list[str]]:
+    return [each.tags for each in predictions]
 
 
 def scores(predictions: list[list[str]], truth: list[list[str]]) -> dict:
@@ -80,10 +76,10 @@ def draw(folder, predictions, truth, settings):
     return pictures.draw(folder, predictions, truth, scores(predictions, truth))
 
 
-def report(test_file: str, found: dict, count: int) -> None:
+def report(test_file: str, found: dict, inputs: list, predictions: list, truth: list, settings: dict) -> None:
     """Prints the scores."""
     print(
-        f"{test_file}: {count:,} sentences, entity F1 {found['entity_f1']:.4f} (precision {found['entity_precision']:.4f}, "
+        f"{test_file}: {len(truth):,} sentences, entity F1 {found['entity_f1']:.4f} (precision {found['entity_precision']:.4f}, "
         f"recall {found['entity_recall']:.4f}), word accuracy {found['accuracy']:.4f}"
     )
     width = max(map(len, [*found["types"], "type"]))

@@ -54,7 +54,7 @@ class Server(serve.Server):
         """Returns what the network reads of `text`, string (B,), up to its length: (B, L)."""
         return self.tokenizer.features([text], self.max_sequence_length)
 
-    def parted(self, text: tf.Tensor) -> tuple[tf.RaggedTensor, dict[str, tf.RaggedTensor]]:
+    def split_words(self, text: tf.Tensor) -> tuple[tf.RaggedTensor, dict[str, tf.RaggedTensor]]:
         """Returns the tokens of `text`, string (B,), and its words as `words.words_of` has them.
 
         Returns:
@@ -100,16 +100,16 @@ class Server(serve.Server):
     def emissions(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return {"logits": self.task.emissions(self.backbone, features)["logits"]}
 
-    def tagged(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Works as `_tagged`, traced once for all signatures."""
-        return self._tagged(text)
+    def tag_words(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Works as `_tag_words`, traced once for all signatures."""
+        return self._tag_words(text)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
-    def _tagged(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    def _tag_words(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns (start, end, label, probability, real) of each word, (B, W): its characters, the id of its tag, False on
         padding."""
         with tf.device("CPU:0"):
-            ids, found = self.parted(text)
+            ids, found = self.split_words(text)
             first = found["first"].to_tensor()
             width = tf.shape(first)[1]
             first = tf.pad(first, [[0, 0], [0, tf.maximum(1 - width, 0)]])  # a chain has a place at least
@@ -125,7 +125,7 @@ class Server(serve.Server):
 
     def words(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the words of each text, and their tags."""
-        start, end, label, probability, real = self.tagged(text)
+        start, end, label, probability, real = self.tag_words(text)
         with tf.device("CPU:0"):
             every = tf.repeat(text[:, None], tf.shape(start)[1], axis=1)  # (B, W)
             first, length = tf.where(real, start, 0), end - start  # of padding 0
@@ -135,7 +135,7 @@ class Server(serve.Server):
 
     def entities(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the entities of each text."""
-        start, end, label, _, real = self.tagged(text)
+        start, end, label, _, real = self.tag_words(text)
         kind = tf.where(real, tf.gather(self.type_ids, label), NOWHERE)  # (B, W)
         before = tf.pad(kind, [[0, 0], [1, 0]], constant_values=NOWHERE)[:, :-1]
         inside = kind != NOWHERE
@@ -190,7 +190,7 @@ class Server(serve.Server):
         words = self.compare_signature(served["words"], self.predictions(self.checked), self.expected_words)
         return max(super().compare(served), words)
 
-    def attended(self):
+    def attention_example(self):
         read = pack_texts([EXAMPLES[:1]], self.predictor.tokenizer, self.max_sequence_length, self.frame)
         return EXAMPLES[:1], read
 

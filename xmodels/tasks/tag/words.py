@@ -89,7 +89,7 @@ def pack_words(rows: Sequence[Row], tokenizer: Tokenizer, max_sequence_length: i
     return {**packed, "word_ids": word_ids, "label_weights": weights}
 
 
-def encoded(texts: Sequence[Words], tokenizer: Tokenizer) -> list[Row]:
+def encode_words(texts: Sequence[Words], tokenizer: Tokenizer) -> list[Row]:
     """Returns the tokens of each text."""
     found: list[Pieces] = tokenizer.encode_batch([each.text for each in texts])
     return [(p.ids, *align(p, [first for first, _ in each.spans])) for p, each in zip(found, texts, strict=True)]

@@ -56,7 +56,7 @@ class Seq2SeqGenerator(Generator):
         self.num_cut += len(framed) < len(ids) + len(self.opening) + 1
         return framed
 
-    def shortened(self) -> str | None:
+    def truncation_note(self) -> str | None:
         return (
             f"{self.num_cut:,} text(s) have more than the {self.longest} tokens that the network reads, and lost their end. "
             "Give shorter texts, such as single sentences."
@@ -120,7 +120,7 @@ class Seq2SeqGenerator(Generator):
         def make():
             return lambda *arguments: self.targets(*arguments, decoding, max_length)
 
-        return self.compiled((decoding, width, max_length), make, signature)
+        return self.compile((decoding, width, max_length), make, signature)
 
     def targets(self, token_ids, lengths, limits, seed, decoding: Decoding, max_length):
         """Returns `write_targets` of sources int (B, S), of which the first `lengths` (B,) tokens count."""
@@ -167,7 +167,7 @@ def translations(
     """Returns the translation of each text, with a bar of progress where there are many; says where sources were cut."""
     with tqdm(total=len(texts), desc="texts", unit="text", disable=len(texts) < 200) as progress:
         found = generator.generate(texts, decoding, max_new_tokens, 0, batch_size, progress.update)
-    if lost := generator.shortened():
+    if lost := generator.truncation_note():
         print(f"Note: {lost}", file=sys.stderr)
     return [one_line(each) for each in found]
 

@@ -11,7 +11,7 @@ from xmodels.decoding.options import Decoding
 from xmodels.decoding.targets import EXTRA_TOKENS
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.generation import GREEDY
-from xmodels.tasks.base.serve import spelled
+from xmodels.tasks.base.serve import spell_ids
 from xmodels.tasks.base.signatures import DEFAULT, Column, Signature
 from xmodels.tasks.translate.answer import Seq2SeqGenerator
 
@@ -55,7 +55,7 @@ class Server(serve.Server):
         with tf.device("CPU:0"):
             self.spelling = tf.constant(generator.spelling)  # (V,)
 
-    def translated(self, text: tf.Tensor, decoding: Decoding) -> dict[str, tf.Tensor]:
+    def translate_texts(self, text: tf.Tensor, decoding: Decoding) -> dict[str, tf.Tensor]:
         generator = self.predictor
         own = self.tokenizer.tokenize(text)
         opening = generator.opening
@@ -70,15 +70,15 @@ class Server(serve.Server):
         targets, found = generator.targets(token_ids, lengths, limits, tf.zeros([2], tf.int32), decoding, most)
         found = tf.where(own.row_lengths() > 0, found, 0)  # a text without pieces has no translation
         ragged = tf.RaggedTensor.from_tensor(targets, lengths=found)
-        return {"translation": spelled(ragged, self.spelling), "num_tokens": found}
+        return {"translation": spell_ids(ragged, self.spelling), "num_tokens": found}
 
     def greedy(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the translation of each text, string (B,), by the likeliest token each time."""
-        return self.translated(text, self._greedy)
+        return self.translate_texts(text, self._greedy)
 
     def beam(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the best translation that a beam search finds."""
-        return self.translated(text, self._beam)
+        return self.translate_texts(text, self._beam)
 
     def signatures(self):
         text = [Column("text", "B")]
