@@ -196,6 +196,21 @@ def siatl(place: Place) -> list[str]:
     ]
 
 
+def elmo(place: Place) -> list[str]:
+    parts = {"train": "train.conllu.gz", "dev": "dev.conllu", "test": "test.conllu"}
+    files = (
+        f"--{part}={place.given(f'tagging/ud-english-partut/en_partut-ud-{name}')}" for part, name in parts.items()
+    )
+    text = write_text(place, "elmo", english(place))
+    return [
+        "elmo",
+        "--language=en",
+        f"--text={text['train']}",
+        *files,
+        f"--folder={os.path.join(place.work, 'elmo_en')}",
+    ]
+
+
 def readouts(place: Place) -> list[str]:
     """Each way of reading a text, with networks of the family's English page and topics of news."""
     news = ["classification/agnews-en/test.csv.gz"]
@@ -302,6 +317,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "readouts_pairs_en": (20, readouts_of_pairs),
     "readouts_pretraining_en": (35, readouts_of_pretraining),
     "siatl_en": (6, siatl),
+    "elmo_en": (25, elmo),
     "effect_masks_en": (60, effect("masks")),
     "effect_sharing_en": (210, effect("sharing")),
     "effect_order_en": (90, effect("order", relations)),
