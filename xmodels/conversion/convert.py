@@ -20,6 +20,7 @@ from xmodels.conversion import (
     names,
     ours,
     paddle,
+    pooled_heads,
     stand_ins,
     tensorflow1,
     tensors,
@@ -84,6 +85,7 @@ def save(loaded: Checkpoint, target: str) -> None:
         )
     if kind in find.names() and loaded.model != find.load(kind).MODEL:
         raise CheckpointError(f"{target}: is a format of {find.load(kind).MODEL}, and this is a {loaded.model}.")
+    loaded, head = pooled_heads.part(loaded) if kind == "hf" else (loaded, None)
     if kind:
         tasks = sorted(filter(task_class, heads_without_place(loaded, target)))
         if tasks:
@@ -101,6 +103,8 @@ def save(loaded: Checkpoint, target: str) -> None:
             tensorflow1.write(unfinished, loaded, prefix)
         else:
             module_of(kind).write(unfinished, loaded)
+            if head is not None:
+                head.write(unfinished)
 
 
 def _check_heads(loaded: Checkpoint, target: str, is_ours: bool) -> None:

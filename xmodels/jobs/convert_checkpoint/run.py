@@ -3,7 +3,7 @@
 import dataclasses
 
 from xmodels import systems
-from xmodels.conversion import convert, sentence_transformers, stand_ins, word_vectors
+from xmodels.conversion import convert, pooled_heads, sentence_transformers, stand_ins, word_vectors
 from xmodels.jobs.convert_checkpoint.options import Options
 
 
@@ -28,6 +28,11 @@ def convert_checkpoint(options: Options) -> None:
     print(
         f"{source} → {target}: {loaded.model}, {len(loaded.values)} tensors, {parameters:,} parameters, heads: {heads}."
     )
+    if target.startswith("hf:") and (beside := pooled_heads.part(loaded)[1]):
+        print(
+            f"Note: transformers has no head with --pooling={loaded.pooling}, so {pooled_heads.HEAD} holds it beside the network; "
+            f"{pooled_heads.README} there says how --task={beside.task} is answered."
+        )
     for warning in loaded.warnings:
         print(f"Note: {warning}")
     if ":" in target and (left := sorted(convert.heads_without_place(loaded, target))):

@@ -4,11 +4,14 @@ from xmodels.conversion import convert
 from xmodels.jobs.finetune.errors import write_errors
 from xmodels.jobs.finetune.plan import Plan
 from xmodels.jobs.finetune.rates import describe_groups
+from xmodels.layers.poolings import PUBLISHED
 from xmodels.models.folder import assign
 from xmodels.runs.training import Outcome
 from xmodels.training.loop import Loop
 from xmodels.training.states import checkpoints
 from xmodels.training.watching.progress import print_status
+
+OWN_HEAD = " (formats of others have no such head; --pooling=published has that of the paper)"
 
 
 def hand_over(job: Plan, loop: Loop, state: checkpoints.State) -> Outcome:
@@ -36,7 +39,7 @@ def hand_over(job: Plan, loop: Loop, state: checkpoints.State) -> Outcome:
     facts = {
         "task": options.task,
         "labels": ", ".join(job.data.labels[:20]) or "none",
-        **({"pooling": options.pooling} if options.pooling else {}),
+        **({"pooling": options.pooling + OWN_HEAD * (options.pooling != PUBLISHED)} if options.pooling else {}),
         "from": job.origin,
         "steps": f"{job.num_steps:,}"
         if state.step == job.num_steps

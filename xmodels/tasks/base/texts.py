@@ -27,7 +27,8 @@ from xmodels.training.watching.progress import print_status
 
 SMALL_HINT = (
     "Mean and largest values of all states answer (--pooling={}), which read small networks better (docs/probing.md). Formats of "
-    "others have no such head; --pooling=published has that of the paper."
+    "others have no such head: `convert_checkpoint` writes it beside a network of Hugging Face. --pooling=published has the head of "
+    "the paper, which they have."
 )
 TOKEN_TABLE = "backbone.embedding.token.embeddings"
 
