@@ -6,6 +6,7 @@ from typing import Any
 
 from data_pipelines.errors import CheckpointError
 from xmodels.conversion import formats, names, tensors, vocabularies
+from xmodels.layers.mixers import DEFAULT
 from xmodels.layers.poolings import parts
 from xmodels.models import folder
 from xmodels.models.checkpoint import Checkpoint
@@ -32,7 +33,8 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
     folder.check_tables(config, values, path)
     labels, tokenizer = folder.read_labels(path), vocabularies.read_ours(path)
     whole = Checkpoint(model, config, values, tokenizer, _labels_of_heads(values), labels, **_read_description(path))
-    if not formats.has_table(model):  # nobody else has a format for it; its weights are checked when they are assigned
+    # Nobody else has a format for a network without a table, or with another mixer. Its weights are checked when they are assigned.
+    if not formats.has_table(model) or getattr(config, "mixer", DEFAULT) != DEFAULT:
         return whole
     own = _own_weights(whole)
     loaded = tensors.make_checkpoint(

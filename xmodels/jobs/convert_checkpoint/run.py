@@ -2,14 +2,16 @@
 
 import dataclasses
 
+from data_pipelines.errors import UsageError
 from xmodels import systems
-from xmodels.conversion import convert, pooled_heads, sentence_transformers, stand_ins, word_vectors
+from xmodels.conversion import convert, mixers, pooled_heads, sentence_transformers, stand_ins, word_vectors
 from xmodels.jobs.convert_checkpoint.options import Options
 
 
 def convert_checkpoint(options: Options) -> None:
     """Converts, and with `verify` compares the outputs of both checkpoints on one batch."""
     source, target = options.source, options.target
+    check_mixer_flags(options)
     if sentence_transformers.is_named(source) or sentence_transformers.is_named(target):
         from xmodels.jobs.convert_checkpoint.sentence_transformers import convert_sentences
 
@@ -19,6 +21,8 @@ def convert_checkpoint(options: Options) -> None:
     if word_vectors.is_named(target):
         print(f"{source} → {target}: the vectors of {word_vectors.write(target, loaded):,} words of {loaded.model}.")
         return
+    if options.to_mixer:
+        loaded = mixers.change_mixer(loaded, options.to_mixer, options.set, options.max_sequence_length)
     system = systems.of_model(loaded.system, loaded.model, source)
     loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))
     loaded = stand_ins.as_task(loaded, options.task, source)
@@ -55,3 +59,14 @@ def convert_checkpoint(options: Options) -> None:
         )
         for name, difference in convert.verify(source, target, options.allow_pickle).items():
             print(f"  largest difference of {name}: {difference:.3g}")
+
+
+def check_mixer_flags(options: Options) -> None:
+    """Raises a UsageError for flags of another mixer without one, or where the target has no place for it."""
+    for name in ("max_sequence_length", "set"):
+        if (value := getattr(options, name)) is not None and not options.to_mixer:
+            raise UsageError(f"--{name}={value}: is for another mixer. Add --to_mixer=NAME, or leave it out.")
+    if options.to_mixer and ":" in options.target:
+        raise UsageError(
+            f"--to={options.target}: has no place for --to_mixer={options.to_mixer}. Give a new model folder of xmodels."
+        )

@@ -40,6 +40,7 @@ class Longformer(LocalWindow):
 
     numbers = LongformerNumbers
     supports = frozenset({"padding", "global_ids"})
+    copies = {"query_global": "query", "key_global": "key", "value_global": "value"}
 
     def __init__(
         self, num_heads: int, hidden_dim: int, dropout: float = 0.0, initialization: Initialization | None = None, *, window: int,
