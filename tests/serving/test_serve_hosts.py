@@ -1,5 +1,6 @@
 """Who is answered: names of the server, pages of its own; bodies that end in one place; errors that are JSON whatever came."""
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -8,6 +9,7 @@ import time
 
 import pytest
 
+from data_pipelines.errors import UsageError
 from tests.helpers.small_served import echo
 from xmodels.serving.folder import find_model
 from xmodels.serving.limits import Limits, RequestError
@@ -21,7 +23,7 @@ from starlette.datastructures import Headers  # noqa: E402
 
 from xmodels.serving import server  # noqa: E402
 from xmodels.serving.app import make_app  # noqa: E402
-from xmodels.serving.hosts import Hosts, check_framing  # noqa: E402
+from xmodels.serving.hosts import Hosts, check_framing, origins_of  # noqa: E402
 
 pytestmark = pytest.mark.extra("starlette", "uvicorn", "prometheus_client", "httpx")
 LIMITS = Limits(client_timeout=1.0)
@@ -168,3 +170,44 @@ def test_headers_that_count_stand_once(name):
 def test_a_key_that_stands_twice_is_refused(model, body):
     with pytest.raises(RequestError, match="JSON Parse error: the key .* stands twice"):
         read_question(body, model.signatures, LIMITS)
+
+
+def test_pages_of_a_named_origin_may_ask_and_read(model):
+    hosts = Hosts("127.0.0.1", origins=origins_of("https://app.example, http://localhost:3000"))
+    app = make_app(model, LIMITS, hosts=hosts)
+
+    def ask(method, path, **headers):
+        """(code, headers) of a request to the app, without a network."""
+        sent = []
+
+        async def receive():
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message):
+            sent.append(message)
+
+        named = [
+            (name.replace("_", "-").encode(), value.encode())
+            for name, value in {"host": "localhost", **headers}.items()
+        ]
+        scope = {
+            "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"", "headers": named,
+            "http_version": "1.1", "scheme": "http", "server": ("127.0.0.1", 80), "client": ("127.0.0.1", 9), "root_path": "",
+        }  # fmt: skip
+        asyncio.run(app(scope, receive, send))
+        return sent[0]["status"], {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+
+    path, asks = "/v1/models/echo:predict", {"access_control_request_method": "POST"}
+    code, headers = ask("OPTIONS", path, origin="https://app.example", **asks)
+    assert code == 200 and headers["access-control-allow-origin"] == "https://app.example"
+    code, headers = ask("GET", "/v1/models/echo", origin="http://localhost:3000")
+    assert code == 200 and headers["access-control-allow-origin"] == "http://localhost:3000"
+    for other in ("https://evil.example", "http://app.example", "https://app.example.evil", "null"):
+        code, headers = ask("OPTIONS", path, origin=other, **asks)
+        assert code == 403 and "access-control-allow-origin" not in headers
+
+
+@pytest.mark.parametrize("text", ["*", "app.example", "ftp://app.example", "https://app.example/path", "null"])
+def test_what_is_no_origin_is_refused(text):
+    with pytest.raises(UsageError, match="is no origin of pages, such as"):
+        origins_of(text)

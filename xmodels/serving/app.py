@@ -8,6 +8,7 @@ from importlib import resources
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -186,5 +187,9 @@ def make_app(
     app = Starlette(routes=routes, lifespan=service.running, exception_handlers=HANDLERS)
     app.router.redirect_slashes = False  # an address without its end is said to be wrong
     app.state.service = service
+    if hosts and hosts.origins:  # within what watches, so that other pages are refused before
+        app.add_middleware(
+            CORSMiddleware, allow_origins=hosts.origins, allow_methods=["GET", "POST"], allow_headers=["Content-Type"]
+        )
     app.add_middleware(Watch, metrics=service.metrics, log_requests=log_requests, hosts=hosts)
     return app

@@ -11,6 +11,7 @@ import re
 
 from starlette.datastructures import Headers
 
+from data_pipelines.errors import UsageError
 from xmodels.serving.limits import RequestError
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -26,10 +27,12 @@ class Hosts:
     Attributes:
         listens: the address that it listens on, which is a name too.
         allowed: further names; `*` allows all.
+        origins: of pages of elsewhere that may ask and read answers, such as `https://app.example`.
     """
 
     listens: str = "127.0.0.1"
     allowed: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
 
     def check(self, method: str, headers: Headers) -> None:
         """Raises a RequestError where a request is not for this server, or comes from a page of elsewhere."""
@@ -42,7 +45,8 @@ class Hosts:
         origin = headers.get("origin")
         if method not in READS and origin is not None and not self._is_own(origin, host):
             raise RequestError(
-                f"Requests from pages of {origin!r:.100} are not answered. Pass --allowed_hosts=NAME if it serves them.",
+                f"Requests from pages of {origin!r:.100} are not answered. Pass --allowed_hosts=NAME if it serves them, or "
+                "--allowed_origins=ORIGIN if its pages may ask.",
                 403,
             )
         if (
@@ -66,7 +70,7 @@ class Hosts:
 
     def _is_own(self, origin: str, host: str | None) -> bool:
         """Returns whether a page is the server's own, perhaps behind a proxy that takes its name away."""
-        if "*" in self.allowed:
+        if "*" in self.allowed or origin.lower() in self.origins:
             return True
         scheme, found, place = origin.partition("://")
         if not found or scheme not in ("http", "https"):  # such as `null`
@@ -74,6 +78,18 @@ class Hosts:
         match = HOST.fullmatch(place)
         named = match is not None and match["name"].strip("[]").lower() in {each.lower() for each in self.allowed}
         return named or (host is not None and place.lower() == host.lower())
+
+
+def origins_of(text: str) -> tuple[str, ...]:
+    """Returns the origins that a flag lists. Raises a UsageError where one is none."""
+    found = tuple(each.strip().lower() for each in text.split(",") if each.strip())
+    for each in found:
+        scheme, _, place = each.partition("://")
+        if scheme not in ("http", "https") or not HOST.fullmatch(place):
+            raise UsageError(
+                f"--allowed_origins={each}: is no origin of pages, such as https://app.example or http://localhost:3000."
+            )
+    return found
 
 
 def check_framing(headers: Headers) -> None:

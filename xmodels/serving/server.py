@@ -36,12 +36,14 @@ def serve(
     log_requests: bool = False,
     trusted: bool = False,
     allowed_hosts: tuple[str, ...] = (),
+    allowed_origins: tuple[str, ...] = (),
 ) -> None:
     """Loads a model and answers requests until SIGTERM or SIGINT.
 
     Args:
         trusted: run any op of its graph.
         allowed_hosts: further names by which clients may ask.
+        allowed_origins: of pages of elsewhere that may ask.
 
     Raises:
         UsageError: the address cannot be had.
@@ -53,7 +55,7 @@ def serve(
         model = Model(folder, trusted)
         model.warm_up()
         gc.freeze()  # what is loaded stays: looking for garbage in it takes a fifth of the time of a request
-        app = make_app(model, limits, labels_of(folder), log_requests, Hosts(host, allowed_hosts))
+        app = make_app(model, limits, labels_of(folder), log_requests, Hosts(host, allowed_hosts, allowed_origins))
         listening.listen(BACKLOG)  # who reads the next line may connect
         shown = f"[{host}]" if ":" in host else host
         print(

@@ -28,6 +28,7 @@ class Options:
     host: str = option("127.0.0.1", "Address to listen on; 0.0.0.0 for all addresses of this machine. There is no authentication: whoever reaches the address can send requests.", section="Address")  # fmt: skip
     port: int = option(8501, "Port to listen on; 0 takes a free one and prints it.", minimum=0, maximum=65535)
     allowed_hosts: str = option("", "Comma-separated names by which clients may ask, besides localhost and --host; * allows all. A request with another Host, or sent by a page of another origin, gets 403.")  # fmt: skip
+    allowed_origins: str = option("", "Comma-separated origins, such as https://app.example, whose pages may send requests and read the answers (CORS).")  # fmt: skip
     max_batch_size: int = option(64, "Maximum number of texts in a batch. Waiting requests are batched together.", section="Batches", minimum=1)  # fmt: skip
     batch_timeout_ms: float = option(2.0, "Maximum time, in milliseconds, that a batch waits for requests that are being received. A request that is alone never waits.", minimum=0, maximum=1000.0)  # fmt: skip
     max_waiting: int = option(4096, "Maximum number of waiting rows. Further requests get 503 and are asked to retry later.", minimum=1)  # fmt: skip

@@ -11,7 +11,7 @@ def serve(options: Options) -> None:
     """Answers requests; returns after SIGTERM, when all are answered."""
     early.check_serving(options)
     with quiet_start():
-        from xmodels.serving import server  # what it needs is an extra, of which the line above knows
+        from xmodels.serving import hosts, server  # what it needs is an extra, of which the line above knows
 
     limits = Limits(
         max_body_bytes=options.max_body_bytes,
@@ -24,4 +24,7 @@ def serve(options: Options) -> None:
     )
     folder = find_model(options.export_dir, options.name)
     allowed = tuple(name.strip() for name in options.allowed_hosts.split(",") if name.strip())
-    server.serve(folder, options.host, options.port, limits, options.log_requests, options.trust_graph, allowed)
+    origins = hosts.origins_of(options.allowed_origins)
+    server.serve(
+        folder, options.host, options.port, limits, options.log_requests, options.trust_graph, allowed, origins
+    )
