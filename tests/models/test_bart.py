@@ -17,7 +17,7 @@ from xmodels.interfaces.reading import last_token
 from xmodels.layers.attention.visible import Visible
 from xmodels.models import folder
 from xmodels.models.backbone import named_weights
-from xmodels.models.bart import SIZES, Bart, BartConfig
+from xmodels.models.bart import SIZES, Bart, BartConfig, moved_on
 from xmodels.objectives.seq2seq import Seq2Seq
 
 CASE = read_case("bart/seq2seq_generate")
@@ -185,6 +185,16 @@ def test_without_targets_the_decoder_reads_the_source_behind_its_end(network):
     wider = {name: np.pad(value, ((0, 0), (0, 3))) for name, value in batch.items()}
     answers = [last_token(network(each), each) for each in (batch, wider)]
     np.testing.assert_allclose(*answers, atol=1e-5)
+
+
+def test_the_last_token_is_found_behind_padding_too():
+    ids, real = np.array([[0, 0, 5, END], [6, 7, 8, END]]), np.array([[0, 0, 1, 1], [1, 1, 1, 1]], bool)
+    for mirrored in (slice(None), slice(None, None, -1)):  # left padding, and the same rows backwards: right padding
+        batch = {"token_ids": ids[:, mirrored], "padding_mask": real[:, mirrored]}
+        last = batch["token_ids"][np.arange(2), [3, 3] if mirrored == slice(None) else [1, 3]]
+        assert np.array(moved_on(batch))[:, 0].tolist() == last.tolist()
+        states = batch["token_ids"][..., None].astype("float32")
+        assert np.array(last_token({"sequence_output": states}, batch))[:, 0].tolist() == last.tolist()
 
 
 def test_a_table_without_a_row_for_the_mask_suits_its_vocabulary():

@@ -37,7 +37,7 @@ DOORS = {
     "xmodels.training": {"xmodels.objectives.base", "xmodels.models.backbone", "xmodels.models.config", "xmodels.models.folder",
                          "xmodels.layers.dropout", "xmodels.layers.positions", "xmodels.layers.rematerialization",
                          "data_pipelines"},
-    "xmodels.conversion": {"xmodels.interfaces", "xmodels.layers.adaptive", "xmodels.layers.poolings", "xmodels.models",
+    "xmodels.conversion": {"xmodels.interfaces", "xmodels.layers.adaptive", "xmodels.layers.mixers", "xmodels.layers.poolings", "xmodels.models",
                            "xmodels.objectives", "xmodels.tasks",
                            "data_pipelines.errors", "data_pipelines.files", "data_pipelines.schema", "data_pipelines.strict_json",
                            "data_pipelines.text"},

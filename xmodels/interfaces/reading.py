@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
-from keras import ops
 
 from data_pipelines.errors import UsageError
 from data_pipelines.text.frames import BERT, ROBERTA, XLNET, Frame
@@ -38,10 +37,8 @@ def first_token(outputs: Mapping[str, Any], batch: Mapping[str, Any]):
 
 
 def last_token(outputs: Mapping[str, Any], batch: Mapping[str, Any]):
-    """Returns the state of the last real token of each sequence, (B, D). Padding must be on the right."""
-    count = ops.sum(ops.cast(batch["padding_mask"], "int32"), axis=-1)  # (B,)
-    place = ops.reshape(ops.maximum(count - 1, 0), (-1, 1, 1))  # (B, 1, 1)
-    return ops.squeeze(ops.take_along_axis(outputs["sequence_output"], place, axis=1), 1)
+    """Returns the state of the last real token of each sequence, (B, D), on whichever side padding stands."""
+    return pooling.last_state(outputs["sequence_output"], batch["padding_mask"])
 
 
 def last_position(outputs: Mapping[str, Any], batch: Mapping[str, Any]):

@@ -103,10 +103,12 @@ class Bart(LearnedPositionTransformer):
 
 
 def moved_on(features):
-    """Shifts the source right by one, with its last real token (the end token) in front: int (B, S)."""
+    """Shifts the source right by one, with its last real token (the end token) in front: int (B, S). Padding may stand on either
+    side."""
     token_ids = features["token_ids"]
-    count = ops.sum(ops.cast(features["padding_mask"], "int32"), axis=1, keepdims=True)  # (B, 1)
-    last = ops.take_along_axis(token_ids, ops.maximum(count - 1, 0), axis=1)  # (B, 1)
+    places = ops.arange(ops.shape(token_ids)[1], dtype="int32")  # (S,)
+    real = ops.where(ops.cast(features["padding_mask"], "bool"), places, 0)  # (B, S)
+    last = ops.take_along_axis(token_ids, ops.max(real, axis=1, keepdims=True), axis=1)  # (B, 1)
     return ops.concatenate([last, token_ids[:, :-1]], axis=1)
 
 
