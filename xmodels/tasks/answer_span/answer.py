@@ -22,6 +22,7 @@ class Predictor(answer.Predictor):
     """Answers `Question`s, whose own answers are not read."""
 
     unit, settings_class = "question", Settings
+    table = ("id", "question", "answer", "start", "end", "score")
     of_row = staticmethod(of_row)
 
     def __init__(self, run, columns=None):
@@ -84,13 +85,6 @@ class Predictor(answer.Predictor):
     def line(self, asked, prediction):
         best = prediction.answer
         return f"{best.text}\t{best.score:.4f}\t{asked.question}"
-
-    def header(self):
-        return ["id", "question", "answer", "start", "end", "score"]
-
-    def row(self, asked, prediction):
-        best = prediction.answer
-        return [asked.id, asked.question, best.text, best.start, best.end, f"{best.score:.6f}"]
 
     def record(self, asked, prediction):
         best = prediction.answer

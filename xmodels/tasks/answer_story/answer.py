@@ -9,6 +9,7 @@ from data_pipelines.corpora.unanswered_stories import read_stories, split_story
 from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.stories import StoryEncoder
 from xmodels.tasks.base import answer
+from xmodels.tasks.base.forms import PROBABILITIES, likeliest
 
 Story = tuple[Sequence[str], str]  # sentences and a question
 
@@ -28,7 +29,7 @@ class StoryAnswer:
 class Predictor(answer.Predictor):
     """Answers `Story`s."""
 
-    unit = "question"
+    unit, table = "question", ("question", "answer", PROBABILITIES)
 
     def prepare(self):
         words = self.backbone.config.max_sentence_length
@@ -73,7 +74,7 @@ class Predictor(answer.Predictor):
 
     def describe_prediction(self, asked, prediction):
         yield f"answer: {prediction.answer}"
-        yield from answer.likeliest(prediction.probabilities)
+        yield from likeliest(prediction.probabilities)
         if prediction.steps is not None:
             yield "steps:"
             for line, steps in zip([*asked[0], asked[1]][-len(prediction.steps) :], prediction.steps, strict=True):
@@ -84,9 +85,6 @@ class Predictor(answer.Predictor):
 
     def header(self):
         return ["question", "label", *self.labels]
-
-    def row(self, asked, prediction):
-        return [asked[1], prediction.answer, *(f"{p:.6f}" for p in prediction.probabilities.values())]
 
     def record(self, asked, prediction):
         steps = {} if prediction.steps is None else {"steps": prediction.steps.tolist()}

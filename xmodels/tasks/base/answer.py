@@ -15,8 +15,8 @@ from data_pipelines.corpora.tables import Row, iterate_table
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from xmodels.tasks.base.description import Run
+from xmodels.tasks.base.forms import Forms
 
-SHOWN = 10  # labels, the likeliest ones
 POOL = 32  # batches that are tokenized together and sorted by their number of tokens
 NO_PAIRS = "gives pairs of texts no scores", "--task=rank, regress, classify, similarity or san"
 
@@ -32,7 +32,7 @@ class Question:
     text_pair_column: str | None = None
 
 
-class Predictor:
+class Predictor(Forms):
     """Predicts with a network and its task. An input is what the task takes, such as a tuple of texts.
 
     Args:
@@ -200,26 +200,6 @@ class Predictor:
         """
         raise NotImplementedError
 
-    def describe_prediction(self, asked, prediction) -> Iterator[str]:
-        """Yields the lines that are printed for --text."""
-        raise NotImplementedError
-
-    def line(self, asked, prediction) -> str:
-        """Returns the line that is printed for one input of a file."""
-        raise NotImplementedError
-
-    def header(self) -> list[str]:
-        """Returns the names of the columns of a table of predictions."""
-        raise NotImplementedError
-
-    def row(self, asked, prediction) -> list:
-        """Returns the values of these columns for one input."""
-        raise NotImplementedError
-
-    def record(self, asked, prediction) -> dict:
-        """Returns a prediction as a JSON object; by default the columns of the table."""
-        return dict(zip(self.header(), self.row(asked, prediction), strict=True))
-
     def table_rows(self, question: Question) -> Iterator[Row]:
         """Yields the rows of a table that is asked, without labels."""
         return each_row(question.input_file, self.columns_of(question.text_column, question.text_pair_column))
@@ -240,12 +220,6 @@ class Predictor:
         for flag in flags:
             if getattr(question, flag) is not None:
                 raise UsageError(f"--{flag}: {reason}.")
-
-
-def likeliest(probabilities: dict[str, float]) -> Iterator[str]:
-    """Yields a line for each of the `SHOWN` likeliest labels."""
-    for name, value in sorted(probabilities.items(), key=lambda item: -item[1])[:SHOWN]:
-        yield f"  {value:.4f}  {name}"
 
 
 def compile_answer(answer: Callable) -> Callable:

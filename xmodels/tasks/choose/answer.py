@@ -23,7 +23,7 @@ class Choice:
 class Predictor(answer.Predictor):
     """Chooses among the choices of `ChoiceQuestion`s; they may have different numbers of choices."""
 
-    unit = "question"
+    unit, table = "question", ("question", "choice", "text", "probabilities")
 
     def example(self):
         return ChoiceQuestion("", "", ["", ""], None, "")
@@ -70,13 +70,6 @@ class Predictor(answer.Predictor):
     def line(self, asked, prediction):
         probability = prediction.probabilities[prediction.choice]
         return f"{prediction.choice}\t{probability:.4f}\t{prediction.text}\t{asked.question}"
-
-    def header(self):
-        return ["question", "choice", "text", "probabilities"]
-
-    def row(self, asked, prediction):
-        probabilities = " ".join(f"{p:.6f}" for p in prediction.probabilities)
-        return [asked.question, prediction.choice, prediction.text, probabilities]
 
     def record(self, asked, prediction):
         return {**({"id": asked.id} if asked.id else {}), "question": asked.question, **dataclasses.asdict(prediction)}

@@ -7,6 +7,7 @@ from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.text.framing import pack_texts
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.description import TASK_FILE
+from xmodels.tasks.base.forms import SHOWN, LabelForms
 
 ADVICE = {  # for inputs of another number of texts than the key
     1: ("single texts", "give one text, without --text_pair or --text_pair_column"),
@@ -30,22 +31,8 @@ def predictions_of(outputs: dict, labels: Sequence[str]) -> list[Prediction]:
     return [Prediction(labels[label], dict(zip(labels, row, strict=True))) for label, row in rows]
 
 
-class Predictor(answer.Predictor):
-    """Labels inputs: tuples of `num_texts` strings; of one or two where `num_texts` is 0."""
-
-    answers = "labels"
-
-    def make_task(self, run):
-        labels, given = run.description.labels, {n: v for n, v in run.description.settings.items() if n in OF_TWO}
-        number, positive = given.get("threshold", 0.5), given.get("positive_label", next(iter(labels), None))
-        if given and (
-            len(labels) != 2 or positive not in labels or not isinstance(number, int | float) or not 0 <= number <= 1
-        ):
-            raise CheckpointError(
-                f"{TASK_FILE}: `settings` must hold `threshold`, a number from 0 to 1, and `positive_label`, one of two labels. "
-                f"Found: {given!r:.80}, labels {', '.join(labels)!r:.80}."
-            )
-        return run.make_task(**given)
+class TextPredictor(answer.Predictor):
+    """Answers tuples of `num_texts` strings; of one or two where `num_texts` is 0."""
 
     def example(self):
         return ("",) * (self.num_texts or 1)
@@ -65,9 +52,6 @@ class Predictor(answer.Predictor):
         self._check(inputs)  # of all of them, before the first is answered
         return super().predict(inputs, batch_size, progress)
 
-    def predictions(self, inputs, features, outputs):
-        return predictions_of(outputs, self.labels)
-
     def _check(self, inputs) -> None:
         num_texts = self.num_texts or (len(inputs[0]) if inputs and not isinstance(inputs[0], str) else 1)
         for index, row in enumerate(inputs):
@@ -75,6 +59,38 @@ class Predictor(answer.Predictor):
                 found = "is a string, not a tuple of texts" if isinstance(row, str) else f"has {len(row)} text(s)"
                 wanted, advice = ADVICE[num_texts]
                 raise DataError(f"Input {index + 1} {found}, but this run was fine-tuned on {wanted}: {advice}.")
+
+    def inputs(self, question):
+        if question.text is not None:
+            return [(question.text,) if question.text_pair is None else (question.text, question.text_pair)]
+        if not question.input_file.endswith(".txt"):
+            return (row.texts for row in self.table_rows(question))
+        return ((line,) if line else None for line in answer.each_line(question.input_file))
+
+    def name_input(self, asked):
+        return " | ".join(asked)
+
+    def repeat_input(self, asked):
+        return {"texts": list(asked)}
+
+
+class Predictor(LabelForms, TextPredictor):
+    """Labels texts, or pairs."""
+
+    def make_task(self, run):
+        labels, given = run.description.labels, {n: v for n, v in run.description.settings.items() if n in OF_TWO}
+        number, positive = given.get("threshold", 0.5), given.get("positive_label", next(iter(labels), None))
+        if given and (
+            len(labels) != 2 or positive not in labels or not isinstance(number, int | float) or not 0 <= number <= 1
+        ):
+            raise CheckpointError(
+                f"{TASK_FILE}: `settings` must hold `threshold`, a number from 0 to 1, and `positive_label`, one of two labels. "
+                f"Found: {given!r:.80}, labels {', '.join(labels)!r:.80}."
+            )
+        return run.make_task(**given)
+
+    def predictions(self, inputs, features, outputs):
+        return predictions_of(outputs, self.labels)
 
     def pair_scores(self, query, texts, label=None):
         """Returns the probability of a label, of pairs of the query and a text."""
@@ -100,28 +116,5 @@ class Predictor(answer.Predictor):
             if given
             else ": the labels do not say by their names which one means a match"
         )
-        shown = ", ".join(self.labels[: answer.SHOWN]) + (", …" if self.labels[answer.SHOWN :] else "")
+        shown = ", ".join(self.labels[:SHOWN]) + (", …" if self.labels[SHOWN:] else "")
         raise UsageError(f"--rerank_label{found}. Name the one whose probability orders texts: {shown}.")
-
-    def inputs(self, question):
-        if question.text is not None:
-            return [(question.text,) if question.text_pair is None else (question.text, question.text_pair)]
-        if not question.input_file.endswith(".txt"):
-            return (row.texts for row in self.table_rows(question))
-        return ((line,) if line else None for line in answer.each_line(question.input_file))
-
-    def describe_prediction(self, asked, prediction):
-        yield f"label: {prediction.label}"
-        yield from answer.likeliest(prediction.probabilities)
-
-    def line(self, asked, prediction):
-        return f"{prediction.label}\t{prediction.probabilities[prediction.label]:.4f}\t{' | '.join(asked)}"
-
-    def header(self):
-        return ["label", *self.labels]
-
-    def row(self, asked, prediction):
-        return [prediction.label, *(f"{p:.6f}" for p in prediction.probabilities.values())]
-
-    def record(self, asked, prediction):
-        return {"texts": list(asked), **dataclasses.asdict(prediction)}

@@ -1,12 +1,11 @@
 """Labels of sets of vectors, with their probabilities."""
 
-import dataclasses
-
 import numpy as np
 
 from data_pipelines.corpora.vector_sets import BadSet, as_points, padded, read_sets
 from data_pipelines.errors import DataError, UsageError
 from xmodels.tasks.base import answer
+from xmodels.tasks.base.forms import LabelForms
 from xmodels.tasks.classify.answer import predictions_of
 
 
@@ -41,6 +40,9 @@ class SetPredictor(answer.Predictor):
     def size(self, asked):
         return len(asked)
 
+    def name_input(self, asked):
+        return f"{len(asked)} vectors"
+
     def as_input(self, text):
         raise UsageError("This run answers sets of vectors, not texts: give arrays of the shape (vectors, numbers).")
 
@@ -56,22 +58,8 @@ class SetPredictor(answer.Predictor):
         return list(read_sets(path, *columns))
 
 
-class Predictor(SetPredictor):
+class Predictor(LabelForms, SetPredictor):
     """Labels sets."""
-
-    answers = "labels"
 
     def predictions(self, inputs, features, outputs):
         return predictions_of(outputs, self.labels)
-
-    def line(self, asked, prediction):
-        return f"{prediction.label}\t{prediction.probabilities[prediction.label]:.4f}\t{len(asked)} vectors"
-
-    def header(self):
-        return ["label", *self.labels]
-
-    def row(self, asked, prediction):
-        return [prediction.label, *(f"{p:.6f}" for p in prediction.probabilities.values())]
-
-    def record(self, asked, prediction):
-        return dataclasses.asdict(prediction)

@@ -33,6 +33,7 @@ class Predictor(answer.Predictor):
     """
 
     flags = ("speed", "exit_mode")
+    table = (*answer.Predictor.table, "layer", "uncertainty")
 
     def prepare(self):
         self.distilled = bool(self.description.settings.get("distilled"))
@@ -99,12 +100,6 @@ class Predictor(answer.Predictor):
     def line(self, asked, prediction):
         label, probability, texts = super().line(asked, prediction).split("\t", 2)
         return f"{label}\t{probability}\tlayer {prediction.layer}\t{texts}"
-
-    def header(self):
-        return [*super().header(), "layer", "uncertainty"]
-
-    def row(self, asked, prediction):
-        return [*super().row(asked, prediction), prediction.layer, f"{prediction.uncertainty:.6f}"]
 
 
 def check_speed(speed: float) -> None:

@@ -4,8 +4,8 @@ import dataclasses
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.labels import SEPARATOR
-from xmodels.tasks.base.answer import likeliest
 from xmodels.tasks.base.description import TASK_FILE
+from xmodels.tasks.base.forms import PROBABILITIES, likeliest
 from xmodels.tasks.classify import answer
 
 
@@ -23,6 +23,8 @@ class Predictor(answer.Predictor):
     Attributes:
         thresholds: of each label, as the evaluation set of the run has chosen them.
     """
+
+    table = ("labels", PROBABILITIES)
 
     def __init__(self, run, columns=None):
         settings, count = run.description.settings, len(run.description.labels)
@@ -51,11 +53,4 @@ class Predictor(answer.Predictor):
         yield from likeliest(prediction.probabilities)
 
     def line(self, asked, prediction):
-        return f"{self.separator.join(prediction.labels)}\t{' | '.join(asked)}"
-
-    def header(self):
-        return ["labels", *self.labels]
-
-    def row(self, asked, prediction):
-        values = (f"{value:.6f}" for value in prediction.probabilities.values())
-        return [self.separator.join(prediction.labels), *values]
+        return f"{self.separator.join(prediction.labels)}\t{self.name_input(asked)}"

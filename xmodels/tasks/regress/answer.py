@@ -1,12 +1,11 @@
 """Numbers of texts, or of pairs."""
 
-from xmodels.tasks.classify import answer
+from xmodels.tasks.base.forms import NumberForms
+from xmodels.tasks.classify.answer import TextPredictor
 
 
-class Predictor(answer.Predictor):
+class Predictor(NumberForms, TextPredictor):
     """Gives numbers, plain floats, to tuples of `num_texts` strings."""
-
-    answers = "numbers"
 
     def predictions(self, inputs, features, outputs):
         return outputs["scores"].tolist()
@@ -14,18 +13,3 @@ class Predictor(answer.Predictor):
     def pair_scores(self, query, texts, label=None):
         self.refuse_label(label)
         return self.predict([(query, text) for text in texts])
-
-    def describe_prediction(self, asked, prediction):
-        yield f"score: {prediction:.4f}"
-
-    def line(self, asked, prediction):
-        return f"{prediction:.4f}\t{' | '.join(asked)}"
-
-    def header(self):
-        return ["score"]
-
-    def row(self, asked, prediction):
-        return [f"{prediction:.6f}"]
-
-    def record(self, asked, prediction):
-        return {"texts": list(asked), "score": prediction}

@@ -9,8 +9,9 @@ from data_pipelines.errors import UsageError
 from data_pipelines.schema import Location, convert
 from data_pipelines.text.framing import pack_texts
 from xmodels.models import folder
-from xmodels.tasks.base.answer import NO_PAIRS, compile_answer, likeliest
+from xmodels.tasks.base.answer import NO_PAIRS, compile_answer
 from xmodels.tasks.base.description import TASK_FILE
+from xmodels.tasks.base.forms import LabelForms, likeliest
 from xmodels.tasks.classify import answer
 from xmodels.tasks.siamese.read import pack_sides
 from xmodels.tasks.siamese.settings import Settings
@@ -44,7 +45,7 @@ def check_pair(texts: tuple[str, ...]) -> None:
         )
 
 
-class Predictor(answer.Predictor):
+class Predictor(answer.TextPredictor):
     """Compares tuples of two texts, and encodes tuples of one: those get their vector, float32 (D,)."""
 
     answers = "similarities"
@@ -127,21 +128,14 @@ class Predictor(answer.Predictor):
         yield from likeliest(prediction.probabilities or {})
 
     def line(self, asked, prediction):
-        return f"{prediction.similarity:.4f}\t{' | '.join(asked)}"
+        return f"{prediction.similarity:.4f}\t{self.name_input(asked)}"
 
-    def header(self):
-        return (
-            ["similarity"]
-            + ["match"] * (self.settings.threshold is not None)
-            + ["label", *self.labels] * bool(self.labels)
-        )
-
-    def row(self, asked, prediction):
-        match = [] if prediction.match is None else [int(prediction.match)]
-        shares = [f"{share:.6f}" for share in (prediction.probabilities or {}).values()]
-        return [f"{prediction.similarity:.6f}", *match, *([prediction.label] if self.labels else []), *shares]
+    @property
+    def table(self):
+        match = ["match"] if self.settings.threshold is not None else []
+        return ["similarity", *match, *LabelForms.table] if self.labels else ["similarity", *match]
 
     def record(self, asked, prediction):
-        found = {"texts": list(asked), "similarity": prediction.similarity}
+        found = {**self.repeat_input(asked), "similarity": prediction.similarity}
         found |= {} if prediction.match is None else {"match": prediction.match}
         return found | ({"label": prediction.label, "probabilities": prediction.probabilities} if self.labels else {})
