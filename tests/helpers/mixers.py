@@ -8,6 +8,7 @@ SMALL = {
     "window": 5,
     "rank": 4,
     "chunk_size": 5,
+    "num_buckets": 4,
     "stride": 5,
     "summary": 2,
     "num_global": 3,

@@ -35,9 +35,15 @@ EFFICIENT = [name for name in NAMES if name != mixers.DEFAULT]
 CAUSAL = [name for name in NAMES if "causal" in mixers.find(name).supports]
 SHOWN = [name for name in NAMES if mixers.find(name).has_probabilities]
 TWO_SIDED = [name for name in NAMES if "causal" not in mixers.find(name).requires]
+# Those that choose by content what a token sees may choose otherwise while later tokens are not there.
+DECODED = [name for name in CAUSAL if not mixers.find(name).selects]
 CONSTANT = [name for name in CAUSAL if not mixers.find(name).rewinds]  # whose cache does not grow
 WINDOW = SMALL["window"]
-LENGTHS = (5, 23, 131)  # a whole window, odd ones of several blocks and of two chunks
+LENGTHS = (
+    5,
+    pytest.param(23, marks=pytest.mark.long),
+    131,
+)  # a whole window, odd ones of several blocks and of two chunks
 KINDS = ("nothing", "padding", "packs", "window")
 
 
@@ -131,7 +137,7 @@ def test_no_gradient_comes_from_what_is_invisible(name, is_causal, kind):
     assert mixer.selects or (reached == allowed)[some].all()
 
 
-@pytest.mark.parametrize("name", CAUSAL)
+@pytest.mark.parametrize("name", DECODED)
 @pytest.mark.parametrize("pieces", [(23,), (1,) * 8, (3, 1, 17, 1, 1), (140, 1, 2)], ids=str)
 def test_decoding_with_a_cache_is_the_whole_text_at_once(name, pieces):
     mixer, x = make(name), states(sum(pieces))
@@ -194,7 +200,8 @@ def test_in_half_precision_it_stays_finite_and_close(name):
     expected = np.array(plain(x, visible=visible))
     real = np.array(visible.padding)
     difference = np.abs(np.array(tf.cast(y, "float32")) - expected)[real]
-    assert difference.max() < 0.1 * np.abs(expected).max()
+    if not plain.selects:  # rounding may choose other tokens
+        assert difference.max() < 0.1 * np.abs(expected).max()
 
 
 # In networks.
@@ -260,7 +267,7 @@ def test_training_makes_no_tensor_of_pairs_of_tokens_but_for_full_attention(name
 
 
 @pytest.mark.parametrize("network_class", [Gpt, Gpt2])
-@pytest.mark.parametrize("name", CAUSAL)
+@pytest.mark.parametrize("name", DECODED)
 def test_a_network_decodes_as_it_reads(name, network_class):
     backbone, batch = network(network_class, name), batch_of(30)
     batch["padding_mask"][:] = True
@@ -306,7 +313,7 @@ def test_what_is_computed_again_has_the_same_gradients(name):
     np.testing.assert_allclose(recomputed, whole, rtol=1e-3, atol=1e-4 * float(tf.reduce_max(tf.abs(whole))))
 
 
-@pytest.mark.parametrize("name", EFFICIENT)
+@pytest.mark.parametrize("name", [name for name in EFFICIENT if mixers.find(name).starts_from_attention])
 def test_weights_of_full_attention_fit(name):
     network_class = Bert if name in TWO_SIDED else Gpt2
     full, other = (named_weights(network(network_class, each)) for each in (mixers.DEFAULT, name))

@@ -3,11 +3,11 @@
 import dataclasses
 from typing import ClassVar
 
-import numpy as np
 from keras import ops
 
-from xmodels.layers.attention.core import HIDDEN, attend, heads_first
+from xmodels.layers.attention.core import HIDDEN, attend, heads_first, pad_tokens
 from xmodels.layers.attention.visible import Visible, row
+from xmodels.layers.hashes import hashes
 from xmodels.layers.mixers import Numbers, ProjectedMixer, number
 
 UNIFORM, FIRST = "uniform", "first"
@@ -141,7 +141,7 @@ class BigBird(ProjectedMixer):
         length, size = ops.shape(query)[1], self.block_size
         real = ops.ones(ops.shape(query)[:2], "bool") if visible.padding is None else ops.cast(visible.padding, "bool")
         total = length + -length % size
-        query, key, value, real = (padded(x, total - length) for x in (query, key, value, real))
+        query, key, value, real = (pad_tokens(x, total - length) for x in (query, key, value, real))
         count = total // size
         ends = ops.concatenate([query[:, :size], query[:, -size:]], axis=1)
         ends = attend(
@@ -197,23 +197,3 @@ class BigBird(ProjectedMixer):
         scores = ops.einsum("blhk,bshk->bhls", self.query(x) * self.head_dim**-0.5, self.key(x))
         weights = ops.exp(ops.cast(scores, "float32") - ops.max(scores, axis=-1, keepdims=True)) * listed
         return weights / ops.maximum(ops.sum(weights, axis=-1, keepdims=True), 1e-30)
-
-
-def padded(x, missing):
-    """Appends so many zeros to each row: (B, L, ...) -> (B, L + missing, ...)."""
-    return ops.pad(x, [(0, 0), (0, missing), *([(0, 0)] * (len(x.shape) - 2))])
-
-
-def hashes(seeds: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
-    """Returns numbers from 0 to 1 that depend on the seeds and their indices only, float32, the same on every machine and in every
-    version: `triple32` of Wellons, 2018, as in `xmodels.layers.dropout`."""
-    values = np.zeros(shape, "uint32")
-    for each in (*seeds, *np.indices(shape)):
-        values = _mixed(values + np.asarray(each).astype("uint32") + np.uint32(0x9E3779B9))
-    return (values / 2.0**32).astype("float32")
-
-
-def _mixed(x):
-    for shift, factor in ((17, 0xED5AD4BB), (11, 0xAC4C1B51), (15, 0x31848BAB)):
-        x = (x ^ (x >> np.uint32(shift))) * np.uint32(factor)
-    return x ^ (x >> np.uint32(14))

@@ -139,3 +139,8 @@ def write_at(past, present, slot):
     rows = ops.reshape(first + ops.arange(length, dtype="int32"), (-1, 1))
     present = ops.reshape(ops.cast(present, past.dtype), (-1, width))
     return ops.reshape(ops.scatter_update(ops.reshape(past, (-1, width)), rows, present), ops.shape(past))
+
+
+def pad_tokens(x, missing):
+    """Appends so many zeros to each row: (B, L, ...) -> (B, L + missing, ...). None stays None."""
+    return x if x is None else ops.pad(x, [(0, 0), (0, missing), *([(0, 0)] * (len(x.shape) - 2))])

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from keras import ops
 
-from xmodels.layers.attention.core import HIDDEN, attend_to_kept, attention_probabilities, write_at
+from xmodels.layers.attention.core import HIDDEN, attend_to_kept, attention_probabilities, pad_tokens, write_at
 from xmodels.layers.attention.places import attention_mask_from, positions_of, positions_of_slots, slot_of
 from xmodels.layers.cached_attention import CachedAttention
 from xmodels.layers.mixers import Numbers, number
@@ -160,8 +160,8 @@ class SparseAttention(CachedAttention):
     def mix(self, query, key, value, visible, training=None):
         length = ops.shape(query)[1]
         missing = -length % self.stride
-        text = Text(length + missing, padded(visible.padding, missing), padded(visible.packs, missing))
-        query, key, value = (padded(x, missing) for x in (query, key, value))
+        text = Text(length + missing, pad_tokens(visible.padding, missing), pad_tokens(visible.packs, missing))
+        query, key, value = (pad_tokens(x, missing) for x in (query, key, value))
         mixed = []
         for parts in sorted(set(self.parts)):  # heads that attend to the same sets together
             heads = [head for head, own in enumerate(self.parts) if own == parts]
@@ -247,11 +247,6 @@ class Text:
             same = ops.equal(ops.expand_dims(part.queries(packs), 3), of_keys)
             mask = ops.logical_and(mask, ops.logical_and(same, of_keys > 0))
         return mask
-
-
-def padded(x, missing):
-    """Appends so many zeros to each row: (B, L, ...) -> (B, L + missing, ...). None stays None."""
-    return x if x is None else ops.pad(x, [(0, 0), (0, missing), *([(0, 0)] * (len(x.shape) - 2))])
 
 
 def softmax_of_some(scores, mask):
