@@ -80,13 +80,11 @@ def test_a_row_lists_no_block_twice_and_eight_in_all(count):
 
 def test_random_blocks_are_uniform_over_those_that_are_free():
     count, row = 30, 14
-    found = np.concatenate(
     mixer, found = mixer_of(), []
     for seed in range(150):
         mixer.draws = hashes((seed, 0), mixer.draws.shape)
         found.append(np.array(mixer.random_blocks(count))[:, row - 1].ravel())
     found = np.concatenate(found)
-    )
     free = sorted(set(range(count)) - {0, row - 1, row, row + 1, count - 1})
     times = np.array([(found == block).sum() for block in free])
     assert times.sum() == len(found) == 900
