@@ -22,8 +22,11 @@ from xmodels.models.folder import read_model, write_model
 ROWS = 4  # of the batch that is learnt
 
 # Their networks and objectives are those of `bert`, `roberta`, `bart`, `transformer` and `adaptive_universal_transformer`, but for
-# what has tests of its own.
-ALIKE = "bert_wwm", "roberta_wwm", "spanbert", "marian", "transformer_pre_norm", "universal_transformer"
+# what has tests of its own, such as mixers.
+ALIKE = (
+    "bert_wwm", "roberta_wwm", "spanbert", "marian", "transformer_pre_norm", "universal_transformer", "bigbird", "linformer",
+    "longformer", "tensorcoder",
+)  # fmt: skip
 
 LABELS = {"span_labels": "labels"}  # predictions of a second head -> the feature that it names too
 
