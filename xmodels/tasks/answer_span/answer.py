@@ -6,13 +6,11 @@ import numpy as np
 
 from data_pipelines.corpora.labelled import as_text, first_of, kind_of, read_json_lines
 from data_pipelines.corpora.squad import Question
-from data_pipelines.errors import DataError, UsageError
-from data_pipelines.schema import Location, convert
+from data_pipelines.errors import UsageError
 from xmodels.tasks.answer_span.read import each_question, read_questions
 from xmodels.tasks.answer_span.spans import Candidates, Found, find, of_row
 from xmodels.tasks.answer_span.windows import Settings, Window, pack_windows, windows_of
 from xmodels.tasks.base import answer
-from xmodels.tasks.base.description import TASK_FILE
 
 POOL = 64  # questions whose windows are in memory at once
 SHOWN = 5  # answers, the likeliest ones
@@ -26,7 +24,7 @@ class Predictor(answer.Predictor):
     of_row = staticmethod(of_row)
 
     def __init__(self, run, columns=None):
-        self.settings = convert(run.description.settings, self.settings_class, Location(TASK_FILE).at("settings"))
+        self.settings = run.settings(self.settings_class)
         super().__init__(run, columns)
 
     def example(self):
@@ -98,13 +96,10 @@ class Predictor(answer.Predictor):
 
 def read_lines(path: str):
     """Questions of JSON lines with `question` and `context`, perhaps `id`. Raises a DataError that names the line."""
-    number = 0
-    for number, value in read_json_lines(path):
+    for number, value in answer.at_least_one(read_json_lines(path), f"{path}: holds no questions."):
         place = f"{path}, line {number}"
         question, context = (
             as_text(first_of(value, (name,), place), f"{place}, {name}") for name in ("question", "context")
         )
         identity = str(value["id"]) if value.get("id") is not None else ""
         yield Question(identity, question, context, [], False, place)
-    if not number:
-        raise DataError(f"{path}: holds no questions.")

@@ -22,6 +22,7 @@ from xmodels.tasks.answer_span.windows import (
     places,
     windows_of,
 )
+from xmodels.tasks.base.answer import at_least_one
 from xmodels.tasks.base.read import Data, Survey, drop_unusable, print_left_out, tells_cuts
 from xmodels.tasks.base.records import check_recorded, recorded_batches
 from xmodels.tasks.base.texts import TextReader
@@ -49,13 +50,8 @@ def read_questions(path: str) -> list[Question]:
 
 
 def each_question(path: str) -> Iterator[Question]:
-    """Yields the same one by one."""
-    empty = True
-    for question in read_squad(path):
-        empty = False
-        yield question
-    if empty:
-        raise DataError(f"{path}: holds no questions.")
+    """Returns the same one by one."""
+    return at_least_one(read_squad(path), f"{path}: holds no questions.")
 
 
 def warn_problems(path: str, questions: list[Question]) -> None:

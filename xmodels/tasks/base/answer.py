@@ -4,7 +4,7 @@
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -263,14 +263,19 @@ def without_padding(features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {n: np.compress(used, v, axis) if v.shape[: axis + 1] == mask.shape else v for n, v in features.items()}
 
 
-def each_row(path: str, columns: Columns) -> Iterator[Row]:
-    """Yields the rows of a table, without labels. Raises a DataError if there are none."""
+def at_least_one(inputs: Iterable, problem: str) -> Iterator:
+    """Yields inputs; with none of them it raises a DataError."""
     empty = True
-    for row in iterate_table(path, columns, with_labels=False):
+    for each in inputs:
         empty = False
-        yield row
+        yield each
     if empty:
-        raise DataError(f"{path}: holds no rows.")
+        raise DataError(problem)
+
+
+def each_row(path: str, columns: Columns) -> Iterator[Row]:
+    """Returns the rows of a table one by one, without labels. Raises a DataError if there are none."""
+    return at_least_one(iterate_table(path, columns, with_labels=False), f"{path}: holds no rows.")
 
 
 def plain_lines(path: str) -> list[str]:

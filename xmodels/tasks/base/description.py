@@ -3,10 +3,10 @@
 import dataclasses
 import inspect
 import os
-from typing import Annotated
+from typing import Annotated, Any
 
 from data_pipelines.errors import CheckpointError
-from data_pipelines.schema import Constraint, whole
+from data_pipelines.schema import Constraint, Location, convert, whole
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.interfaces.reading import Reading
 from xmodels.models import folder
@@ -95,6 +95,10 @@ class Run:
                 f"{self.path}: {TASK_FILE} says --task={self.description.task}, which reads no texts, but the network does."
             )
         return wanted(self.backbone.config, self.description.labels, **given, **options)
+
+    def settings(self, settings_class: type) -> Any:
+        """Returns the settings of task.json as a dataclass. Raises a CheckpointError that names the one that is none."""
+        return convert(self.description.settings, settings_class, Location(TASK_FILE).at("settings"))
 
     def assign(self, task: Task) -> None:
         """Assigns the weights of a built task. Raises a CheckpointError if they do not fit."""

@@ -1,7 +1,6 @@
 """The choice that a network takes for right, with the probability of each."""
 
 import dataclasses
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -57,15 +56,8 @@ class Predictor(answer.Predictor):
                 "--text: a question with choices does not fit in a flag. Give a file: --input_file=QUESTIONS, of JSON lines "
                 'such as {"context": "…", "question": "…", "choices": ["…", "…"]}.'
             )
-        return self._questions(question.input_file)
-
-    def _questions(self, path: str) -> Iterator[ChoiceQuestion]:
-        empty = True
-        for asked in read_choices(path, with_answers=False):
-            empty = False
-            yield asked
-        if empty:
-            raise DataError(f"{path}: holds no questions.")
+        path = question.input_file
+        return answer.at_least_one(read_choices(path, with_answers=False), f"{path}: holds no questions.")
 
     def line(self, asked, prediction):
         probability = prediction.probabilities[prediction.choice]

@@ -7,10 +7,8 @@ import numpy as np
 
 from data_pipelines.corpora.rankings import RankedList
 from data_pipelines.errors import UsageError
-from data_pipelines.schema import Location, convert
 from data_pipelines.text.framing import pack_texts
 from xmodels.tasks.base import answer
-from xmodels.tasks.base.description import TASK_FILE
 from xmodels.tasks.rank.read import unlabelled
 from xmodels.tasks.rank.settings import Settings
 
@@ -45,8 +43,7 @@ class Predictor(answer.Predictor):
     unit, answers = "list", "rankings"
 
     def make_task(self, run):
-        settings = convert(run.description.settings, Settings, Location(TASK_FILE).at("settings"))
-        return run.make_task(scale=settings.scale)
+        return run.make_task(scale=run.settings(Settings).scale)
 
     def example(self):
         return "", ""

@@ -16,7 +16,7 @@ from data_pipelines.ops.candidates import draw_candidates
 from data_pipelines.ops.compose import Op
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import pack_ids
-from xmodels.tasks.base.answer import each_row
+from xmodels.tasks.base.answer import at_least_one, each_row
 from xmodels.tasks.base.read import Data, Survey, drop_unusable, print_left_out, tells_cuts
 from xmodels.tasks.base.records import check_recorded, recorded_batches
 from xmodels.tasks.base.texts import TextReader
@@ -89,16 +89,13 @@ def unlabelled(path: str, columns: Columns) -> Iterator[RankedList]:
         for query, rows in by_query(path, each_row(path, columns)):
             yield RankedList(query, [row.texts[1] for row in rows], [], f"{path}, line {rows[0].line}")
         return
-    number = 0
-    for number, value in read_json_lines(path):
+    for number, value in at_least_one(read_json_lines(path), f"{path}: holds no lists."):
         place = f"{path}, line {number}"
         query = as_text(first_of(value, ("query", "question"), place), f"{place}, query")
         candidates = as_texts(first_of(value, ("candidates",), place), f"{place}, candidates")
         if not candidates:
             raise DataError(f"{place}: no candidates; give at least one.")
         yield RankedList(query, candidates, [], place, None if value.get("id") is None else str(value["id"]))
-    if not number:
-        raise DataError(f"{path}: holds no lists.")
 
 
 def relevances(ranked: RankedList) -> list[float]:

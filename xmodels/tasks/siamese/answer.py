@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from data_pipelines.errors import UsageError
-from data_pipelines.schema import Location, convert
 from data_pipelines.text.framing import pack_texts
 from xmodels.models import folder
 from xmodels.tasks.base.answer import NO_PAIRS, compile_answer
-from xmodels.tasks.base.description import TASK_FILE
 from xmodels.tasks.base.forms import LabelForms, likeliest
 from xmodels.tasks.classify import answer
 from xmodels.tasks.siamese.read import pack_sides
@@ -51,7 +49,7 @@ class Predictor(answer.TextPredictor):
     answers = "similarities"
 
     def __init__(self, run, columns=None):
-        self.settings = convert(run.description.settings, Settings, Location(TASK_FILE).at("settings"))
+        self.settings = run.settings(Settings)
         super().__init__(run, columns)
         graphs = {
             2: self._answer,

@@ -6,10 +6,8 @@ import json
 import numpy as np
 
 from data_pipelines.finetuning.tag_schemes import to_bio
-from data_pipelines.schema import Location, convert
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.answer import compile_answer
-from xmodels.tasks.base.description import TASK_FILE
 from xmodels.tasks.tag.settings import OUTSIDE, Settings, are_spans, in_other_scheme, labels_in_bio
 from xmodels.tasks.tag.words import Entity, Words, as_spans, encode_words, entities, pack_words, windows_of, words_of
 
@@ -41,7 +39,7 @@ class Predictor(answer.Predictor):
     answers = "texts with their entities"
 
     def __init__(self, run, columns=None):
-        self.settings = convert(run.description.settings, Settings, Location(TASK_FILE).at("settings"))
+        self.settings = run.settings(Settings)
         super().__init__(run, columns)
         self._decode = compile_answer(lambda given: self.task.decode(given["logits"], given["words"]))
 
