@@ -61,9 +61,7 @@ class Server(serve.Server):
     def frame_windows(self, found: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns what the network reads of windows, (W, L)."""
         texts = [found["question"], found["ids"]]
-        return self.tokenizer.frame_windows(
-            texts[::-1] if self.settings.context_first else texts, self.max_sequence_length
-        )
+        return self.tokenizer.framed(texts[::-1] if self.settings.context_first else texts, self.max_sequence_length)
 
     def window_of(self, question: tf.Tensor, context: tf.Tensor, start: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns what the network reads of the window from which an answer is, (1, L).
