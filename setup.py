@@ -16,6 +16,7 @@ setup(
         "xmodels": ["py.typed", "*.pyi"],
         "data_pipelines": ["py.typed"],
         "launch": ["py.typed"],
+        "xmodels.jobs.fetch": ["networks.toml"],
         "xmodels.jobs.quickstart": ["plans.toml"],
         "xmodels.serving": ["page/*"],
     },

@@ -20,6 +20,7 @@ FUZZ = pathlib.Path(__file__).parents[1] / "fuzz"
 SEEDS = sorted((FUZZ / "seeds").iterdir())
 # What no target runs, and why.
 UNTRIED = {
+    "fetch": "reads one file, by its checksum, and asks the package index; wheels that lie are tried in test_fetch",
     "quickstart": "takes minutes, and runs the other verbs",
     "serve": "ends with a signal only; what clients send it is tried in test_serve and benchmarks/serve.py",
     "tpu_preflight": "needs an extra, and runs its compiler in another process",
