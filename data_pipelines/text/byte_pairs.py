@@ -76,16 +76,12 @@ class ByteBpeTokenizer(Tokenizer):
             self.backend.normalizer = normalizers.Lowercase()
         self.backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
         self.backend.decoder = decoders.ByteLevel()
-        if recognize_special_tokens:
-            tokens = [vocabulary.tokens[i] for i in vocabulary.special_ids]
-            mask = vocabulary.tokens[vocabulary[MASK]] if MASK in vocabulary else None
-            # RoBERTa's mask takes the blank on its left with it.
-            self.parts_at_blanks = False  # a special token may hold a blank
-            self.backend.add_special_tokens([AddedToken(t, lstrip=t == mask, special=True) for t in tokens])
+        special, mask = vocabulary.special_ids if recognize_special_tokens else (), vocabulary.roles.get(MASK)
+        # RoBERTa's mask takes the blank on its left with it.
+        found = [AddedToken(vocabulary.tokens[i], lstrip=i == mask, special=True) for i in special]
         self.added_tokens = list(added_tokens)
-        if self.added_tokens:
-            self.parts_at_blanks = False  # as above
-            recognized_tokens.recognize(self.backend, self.added_tokens)
+        if recognized_tokens.recognize(self.backend, found, self.added_tokens):
+            self.parts_at_blanks = False  # such a token may hold a blank
         added = {each["content"] for each in self.added_tokens}
         self.after_blank = [token[:1] == "Ġ" or token in added for token in vocabulary.tokens]
 
@@ -94,22 +90,13 @@ class ByteBpeTokenizer(Tokenizer):
         """Opens `vocab.json` and the `merges.txt` beside it."""
         return cls(*read_pairs(path), **options)
 
-    def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
-        """Returns the pieces of many texts; several threads share the work."""
-        encodings = self.backend.encode_batch(texts, add_special_tokens=False)
-        return [self._pieces(text, encoding) for text, encoding in zip(texts, encodings, strict=True)]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text; bytes that are no UTF-8, as of a cut character, become U+FFFD."""
-        return self.backend.decode(self.without_special(ids), skip_special_tokens=False)
-
     def options(self) -> dict:
         return {"add_prefix_space": self.add_prefix_space, **recognized_tokens.settings(self.added_tokens)}
 
     def files(self) -> dict[str, bytes]:
         return files(self.vocabulary, self.merges)
 
-    def _pieces(self, text: str, encoding) -> Pieces:
+    def pieces_of(self, text: str, encoding) -> Pieces:
         ids, spans, starts, previous_end = encoding.ids, [], [], 0
         for i, (first, end) in zip(ids, encoding.offsets, strict=True):
             opens = (
@@ -158,14 +145,10 @@ class BpeTokenizer(Tokenizer):
         self.backend = tokenizers.Tokenizer(bpe_model(vocabulary, self.merges, END_OF_WORD))
         self.backend.normalizer, self.backend.pre_tokenizer = word_splitter(do_lower_case, words)
         self.backend.decoder = decoders.BPEDecoder(suffix=END_OF_WORD)
-        if words == "punctuation" and not recognize_special_tokens:
-            self.chunks = CHUNKS
-        if recognize_special_tokens:
-            self.backend.add_special_tokens([vocabulary.tokens[i] for i in vocabulary.special_ids])
         self.added_tokens = list(added_tokens)
-        if self.added_tokens:
-            self.chunks = None
-            recognized_tokens.recognize(self.backend, self.added_tokens)
+        special = [vocabulary.tokens[i] for i in vocabulary.special_ids] if recognize_special_tokens else []
+        recognizes = recognized_tokens.recognize(self.backend, special, self.added_tokens)
+        self.chunks = CHUNKS if words == "punctuation" and not recognizes else None
 
     @classmethod
     def read(cls, path: str, **options) -> "BpeTokenizer":
@@ -175,21 +158,13 @@ class BpeTokenizer(Tokenizer):
             raise DataError(f"{path}: a BPE vocabulary needs an unknown token, <unk>, for characters it lacks.")
         return cls(vocabulary, merges, **options)
 
-    def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
-        """Returns the pieces of many texts; several threads share the work."""
-        return [self._pieces(encoding) for encoding in self.backend.encode_batch(texts, add_special_tokens=False)]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Returns words parted by blanks."""
-        return self.backend.decode(self.without_special(ids), skip_special_tokens=False)
-
     def options(self) -> dict:
         return {"words": self.words, **recognized_tokens.settings(self.added_tokens)}
 
     def files(self) -> dict[str, bytes]:
         return files(self.vocabulary, self.merges)
 
-    def _pieces(self, encoding) -> Pieces:
+    def pieces_of(self, text: str, encoding) -> Pieces:
         words, previous, starts = encoding.word_ids, None, []
         for word in words:
             starts.append(int(word is None or word != previous))

@@ -8,7 +8,7 @@ import numpy as np
 from data_pipelines.errors import DataError
 from data_pipelines.features import Features
 from data_pipelines.text.plain_units import WordTokenizer
-from data_pipelines.text.tokenizer import Pieces, Tokenizer
+from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import BOS, CLS, EOS, PAD, SEP, UNKNOWN, Vocabulary
 from data_pipelines.units.characters import BEGIN_SENTENCE, CHARACTER_IDS, END_SENTENCE, read_back, spell, spell_mark
 
@@ -108,12 +108,6 @@ class OpenWordTokenizer(WordTokenizer):
         super().__init__(vocabulary, do_lower_case, segmenter)
         self.vocabulary = OpenVocabulary(vocabulary.tokens, vocabulary.source)
 
-    def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
-        """Returns the words of many texts; the ids of those that the vocabulary lacks are `UnknownWord`s."""
-        unknown, ids = self.vocabulary[UNKNOWN], self.vocabulary.ids
-        found = []
-        for text in texts:
-            parts = self.splitter(text)
-            numbers = [ids[word] if word in ids else UnknownWord(unknown, word) for word, _ in parts]
-            found.append(Pieces(numbers, [span for _, span in parts], [1] * len(parts)))
-        return found
+    def id_of(self, word: str) -> int:
+        """Returns the id of a word, an `UnknownWord` where the vocabulary lacks it."""
+        return self.vocabulary.ids[word] if word in self.vocabulary.ids else UnknownWord(self.unknown, word)

@@ -34,21 +34,11 @@ class CharacterTokenizer(Tokenizer):
         self.backend.normalizer = character_normalizer(do_lower_case)
         self.backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
 
-    @classmethod
-    def read(cls, path: str, **options) -> "CharacterTokenizer":
-        """Opens a `vocab.txt`."""
-        return cls(Vocabulary.read(path), **options)
-
-    def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
-        """Returns the pieces of many texts; several threads share the work."""
-        encodings = self.backend.encode_batch(texts, add_special_tokens=False)
-        return [self._pieces(text, encoding) for text, encoding in zip(texts, encodings, strict=True)]
-
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the characters, with blanks where `▁` stands."""
         return "".join(self.vocabulary.tokens[i] for i in self.without_special(ids)).replace(SPACE, " ")
 
-    def _pieces(self, text: str, encoding) -> Pieces:
+    def pieces_of(self, text: str, encoding) -> Pieces:
         ids, spans, starts, previous_end, inside = [], [], [], 0, False
         for i, (first, end) in zip(encoding.ids, encoding.offsets, strict=True):
             blank = text[first].isspace()
@@ -80,22 +70,19 @@ class WordTokenizer(Tokenizer):
 
     def __init__(self, vocabulary: Vocabulary, do_lower_case: bool = True, segmenter: str = "none"):
         self.vocabulary, self.do_lower_case, self.segmenter = vocabulary, do_lower_case, segmenter
-        self.splitter = WordSplitter(do_lower_case, segmenter)
-
-    @classmethod
-    def read(cls, path: str, **options) -> "WordTokenizer":
-        """Opens a `vocab.txt`."""
-        return cls(Vocabulary.read(path), **options)
+        self.splitter, self.unknown = WordSplitter(do_lower_case, segmenter), vocabulary[UNKNOWN]
 
     def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
         """Returns the pieces of many texts."""
-        unknown, ids = self.vocabulary[UNKNOWN], self.vocabulary.ids
         found = []
-        for text in texts:
-            parts = self.splitter(text)
-            pieces = [ids.get(word, unknown) for word, _ in parts]
-            found.append(Pieces(pieces, [span for _, span in parts], [1] * len(parts)))
+        for parts in map(self.splitter, texts):
+            ids = [self.id_of(word) for word, _ in parts]
+            found.append(Pieces(ids, [span for _, span in parts], [1] * len(parts)))
         return found
+
+    def id_of(self, word: str) -> int:
+        """Returns the id of a word, normalised."""
+        return self.vocabulary.ids.get(word, self.unknown)
 
     def words(self, text: str) -> list[str]:
         """Returns the words of a text, normalised."""

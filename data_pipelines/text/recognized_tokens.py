@@ -3,7 +3,7 @@ marked entities. They are a setting of the tokenizer, in the form that `tokenize
 """
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tokenizers
@@ -13,7 +13,7 @@ from data_pipelines.errors import DataError
 
 # What may be said of a token: it is looked for in the cleaned text; it takes the blanks before or behind it; it is a word of its own.
 FLAGS = ("normalized", "lstrip", "rstrip", "single_word")
-Entries = Iterable[Mapping[str, str | bool]]
+Entries = Sequence[Mapping[str, str | bool]]
 
 
 def entry(content: str, **flags: bool) -> dict[str, str | bool]:
@@ -32,18 +32,21 @@ def problem(entries: list) -> str | None:
     return None
 
 
-def recognize(backend: tokenizers.Tokenizer, entries: Entries) -> None:
-    """Lets a tokenizer of the library find these tokens, which its vocabulary holds, before it cleans and parts a text.
+def recognize(backend: tokenizers.Tokenizer, special: Sequence[str | AddedToken], entries: Entries) -> bool:
+    """Lets a tokenizer of the library find special tokens, and these, which its vocabulary holds, before it cleans and parts a
+    text. Returns whether there are any.
 
     Raises:
         DataError: the vocabulary lacks one of them.
     """
+    backend.add_special_tokens(list(special))
     for each in entries:
         if backend.token_to_id(each["content"]) is None:
             raise DataError(f"`added_tokens`: {each['content']!r:.60} is no token of the vocabulary.")
     backend.add_tokens(
         [AddedToken(each["content"], **{name: bool(each.get(name)) for name in FLAGS}) for each in entries]
     )
+    return bool(special or entries)
 
 
 def without(tokenizer: Any) -> Any:

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from data_pipelines.text.longest_pieces import LongestPieces
 from data_pipelines.text.vocabulary import UNKNOWN, Vocabulary
@@ -43,6 +44,7 @@ class Tokenizer:
         extends: the `sha256` of the tokenizer to which special tokens were added at the end to make this one; their ids of a
             text are equal.
         longest_pieces: gives the ids of words of ASCII letters and digits, where that is faster than `encode_batch`.
+        backend: the tokenizer of the library `tokenizers` that cuts texts and joins pieces, for kinds that leave it to one.
         is_open: whether a network reads the characters of words too, so that unknown ones differ (`text.open_words`).
     """
 
@@ -55,14 +57,25 @@ class Tokenizer:
     parts_at_blanks: bool = False
     extends: str | None = None
     longest_pieces: LongestPieces | None = None
+    backend: Any = None
     is_open: bool = False
 
     def encode(self, text: str) -> Pieces:
         """Returns the pieces of one text, without special tokens around it."""
         return self.encode_batch([text])[0]
 
+    @classmethod
+    def read(cls, path: str, **options):
+        """Opens the file of a vocabulary, by default a `vocab.txt`; `options` are those of the constructor."""
+        return cls(Vocabulary.read(path), **options)
+
     def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
-        """Returns the pieces of many texts."""
+        """Returns the pieces of many texts, by default those of `backend`, whose threads share the work."""
+        encodings = self.backend.encode_batch(texts, add_special_tokens=False)
+        return [self.pieces_of(text, encoding) for text, encoding in zip(texts, encodings, strict=True)]
+
+    def pieces_of(self, text: str, encoding: Any) -> Pieces:
+        """Returns the pieces that `backend` has found in a text."""
         raise NotImplementedError
 
     def encode_targets(self, texts: Sequence[str]) -> list[Pieces]:
@@ -72,7 +85,7 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of some ids, without special tokens; what normalising dropped is gone."""
-        raise NotImplementedError
+        return self.backend.decode(self.without_special(ids), skip_special_tokens=False)
 
     def options(self) -> dict:
         """Returns the settings beside `do_lower_case`, as the constructor takes them."""

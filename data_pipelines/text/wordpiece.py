@@ -4,8 +4,6 @@ The work is done by the `tokenizers` library, which, with the cleaning of `bert_
 `tokenization.py` on all of our golden strings, and gives the character offsets that whole-word masking needs.
 """
 
-from collections.abc import Sequence
-
 import tokenizers
 from tokenizers import decoders, models
 
@@ -54,14 +52,10 @@ class WordPieceTokenizer(Tokenizer):
         self.backend.normalizer = bert_words.normalizer(do_lower_case)
         self.backend.pre_tokenizer = bert_words.pre_tokenizer()
         self.backend.decoder = decoders.WordPiece(prefix=CONTINUATION)
-        self.recognize_special_tokens = recognize_special_tokens
-        if recognize_special_tokens:
-            self.backend.add_special_tokens(list(SPECIAL_TOKENS))
-            self.chunks = None  # a special token may hold what parts chunks
-        self.added_tokens = list(added_tokens)
-        if self.added_tokens:
-            recognized_tokens.recognize(self.backend, self.added_tokens)
-            self.chunks = None  # as above
+        self.recognize_special_tokens, self.added_tokens = recognize_special_tokens, list(added_tokens)
+        special = SPECIAL_TOKENS if recognize_special_tokens else ()
+        if recognized_tokens.recognize(self.backend, special, self.added_tokens):
+            self.chunks = None  # such a token may hold what parts chunks
         self.longest_pieces = LongestPieces(vocabulary, max_word_characters)
         self.continues = [token.startswith(CONTINUATION) for token in vocabulary.tokens]
 
@@ -70,22 +64,10 @@ class WordPieceTokenizer(Tokenizer):
         """Opens a `vocab.txt`."""
         return cls(Vocabulary.read(path, blanks=False), **options)
 
-    def encode(self, text: str) -> Pieces:
-        """Returns the pieces of one text, without `[CLS]` and `[SEP]`."""
-        return self._pieces(self.backend.encode(text, add_special_tokens=False))
-
-    def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
-        """Returns the pieces of many texts; several threads share the work."""
-        return [self._pieces(encoding) for encoding in self.backend.encode_batch(texts, add_special_tokens=False)]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Returns words parted by blanks, except before punctuation."""
-        return self.backend.decode(self.without_special(ids), skip_special_tokens=False)
-
     def options(self) -> dict:
         return {"max_word_characters": self.max_word_characters, **recognized_tokens.settings(self.added_tokens)}
 
-    def _pieces(self, encoding) -> Pieces:
+    def pieces_of(self, text: str, encoding) -> Pieces:
         ids = encoding.ids
         continues = self.continues
         return Pieces(ids, encoding.offsets, [0 if continues[i] else 1 for i in ids])
