@@ -160,8 +160,7 @@ def _contents(path: str) -> Iterator[str]:
     """Yields the text of a file, or the texts of JSON lines."""
     kind = format_of(path, "auto:verbatim")
     if kind == "jsonl":
-        for number, value in read_json_lines(path):
-            place = f"{path}, line {number}"
+        for place, value in read_json_lines(path):
             yield str(first_of(value, TEXT_NAMES, place) or "")
         return
     if kind != "verbatim":

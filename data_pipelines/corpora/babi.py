@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from data_pipelines.corpora.text_files import open_text
+from data_pipelines.corpora.text_files import read_lines
 from data_pipelines.errors import DataError, UsageError
 
 SPLITS = ("train", "valid", "test")
@@ -42,28 +42,24 @@ def read_babi(path: str) -> Iterator[StoryQuestion]:
     """
     task, sentences, places = task_of(path), [], {}  # places: number of the line -> place in `sentences`
     previous = 0
-    with open_text(path) as file:
-        for line_number, line in enumerate(file, 1):
-            place, line = f"{path}, line {line_number}", line.rstrip("\r\n")
-            if not line.strip():
-                continue
-            number, text = _numbered(line, previous, place)
-            if number == 1:
-                sentences, places = [], {}
-            previous = number
-            if "\t" not in text:
-                places[number] = len(sentences)
-                sentences.append(text.strip())
-                continue
-            question, answer, *rest = (part.strip() for part in text.split("\t"))
-            if not (question and answer and sentences) or len(rest) > 1:
-                why = "no sentence before it" if question and answer and not rest[1:] else repr(line[:80])
-                raise DataError(
-                    f"{place}: expected a question of a story, as `7 Where is Mary?<TAB>kitchen<TAB>4`, behind the sentences "
-                    f"that it is about. Found: {why}."
-                )
-            facts = _facts(rest[0] if rest else "", places, place)
-            yield StoryQuestion(tuple(sentences), question, answer, facts, task, place)
+    for place, line in read_lines(path):
+        number, text = _numbered(line, previous, place)
+        if number == 1:
+            sentences, places = [], {}
+        previous = number
+        if "\t" not in text:
+            places[number] = len(sentences)
+            sentences.append(text.strip())
+            continue
+        question, answer, *rest = (part.strip() for part in text.split("\t"))
+        if not (question and answer and sentences) or len(rest) > 1:
+            why = "no sentence before it" if question and answer and not rest[1:] else repr(line[:80])
+            raise DataError(
+                f"{place}: expected a question of a story, as `7 Where is Mary?<TAB>kitchen<TAB>4`, behind the sentences "
+                f"that it is about. Found: {why}."
+            )
+        facts = _facts(rest[0] if rest else "", places, place)
+        yield StoryQuestion(tuple(sentences), question, answer, facts, task, place)
 
 
 def read_tasks(pattern: str, tasks: Sequence[int] | None = None, split: str = "train", most: int | None = None):

@@ -6,8 +6,9 @@ import string
 from collections.abc import Iterator
 from typing import Any
 
+from data_pipelines.corpora.compression import kind_of
 from data_pipelines.corpora.json_lists import is_list, read_list
-from data_pipelines.corpora.labelled import as_text, as_texts, first_of, kind_of, read_json_lines
+from data_pipelines.corpora.labelled import as_text, as_texts, first_of, name_of, read_json_lines
 from data_pipelines.corpora.tables import records
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
@@ -71,16 +72,14 @@ def read_choices(path: str, with_answers: bool = True) -> Iterator[ChoiceQuestio
 
 
 def _read_lines(path: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
-    for number, value in read_json_lines(path):
-        place = f"{path}, line {number}"
+    for place, value in read_json_lines(path):
         choices = first_of(value, ("choices", "choice", "candidates", "options"), place)
         question = first_of(value, ("question", "content", "query"), place)
         answer = first_of(value, ("answer", "label"), place) if with_answers else None
-        name = value.get("id")
         yield ChoiceQuestion(
             as_text(value.get("context", value.get("passage", "")), f"{place}, the context"),
             as_text(question, f"{place}, the question"), as_texts(choices, f"{place}, the choices"), answer, place,
-            None if name is None else str(name),
+            name_of(value),
         )  # fmt: skip
 
 

@@ -9,13 +9,15 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterator
 
-from data_pipelines.corpora.labelled import first_of, kind_of, read_json_lines
-from data_pipelines.corpora.text_files import open_text
+from data_pipelines.corpora.compression import kind_of
+from data_pipelines.corpora.labelled import first_of, read_json_lines
+from data_pipelines.corpora.text_files import read_lines
 from data_pipelines.errors import DataError
 
 GAP = "XXXXX"
 _MARK = "\ue000"  # stands for the gap while the text around it is changed
 _NUMBERED = re.compile(r"(\d+) (.*)")
+JSON = (".jsonl", ".json", ".ndjson")
 LAST_LINE = 21  # of an example of the Children's Book Test: the question
 Change = Callable[[str], str]
 
@@ -56,15 +58,11 @@ def last_words(path: str, change: Change = lambda text: text) -> Iterator[Questi
 
 
 def _passages(path: str) -> Iterator[tuple[str, str]]:
-    if kind_of(path) in (".jsonl", ".json", ".ndjson"):
-        for number, value in read_json_lines(path):
-            place = f"{path}, line {number}"
-            yield place, _text(first_of(value, ("text",), place), "text", place)
+    if kind_of(path) not in JSON:
+        yield from read_lines(path)
         return
-    with open_text(path) as file:
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                yield f"{path}, line {number}", line
+    for place, value in read_json_lines(path):
+        yield place, _text(first_of(value, ("text",), place), "text", place)
 
 
 def choices(path: str, change: Change = lambda text: text) -> Iterator[Question]:
@@ -76,7 +74,7 @@ def choices(path: str, change: Change = lambda text: text) -> Iterator[Question]
     Raises:
         DataError: no gap, fewer than two candidates, or an answer that is none of them; names the line.
     """
-    read = _json_choices if kind_of(path) in (".jsonl", ".json", ".ndjson") else _childrens_book
+    read = _json_choices if kind_of(path) in JSON else _childrens_book
     for place, context, question, candidates, answer in read(path):
         gaps, listing = f"{context} {question}".count(GAP), ", ".join(candidates)[:100] or "none"
         if len(candidates) < 2 or len(set(candidates)) < len(candidates):
@@ -96,33 +94,29 @@ def choices(path: str, change: Change = lambda text: text) -> Iterator[Question]
 def _childrens_book(path: str) -> Iterator[tuple[str, str, str, list[str], str]]:
     """Yields twenty numbered sentences; the twenty-first is question TAB answer TAB TAB candidates, parted by `|`."""
     context: list[str] = []
-    with open_text(path) as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            place, match = f"{path}, line {number}", _NUMBERED.match(line.rstrip("\r\n"))
-            if not match or int(match[1]) != len(context) + 1:
-                raise DataError(
-                    f"{place}: expected sentence {len(context) + 1} of {LAST_LINE} with its number before it, as the "
-                    f"Children's Book Test has it, or a file *.jsonl. Found: {line.strip():.60}"
-                )
-            if len(context) + 1 < LAST_LINE:
-                context.append(match[2].strip())
-                continue
-            fields = [field.strip() for field in match[2].split("\t") if field.strip()]
-            if len(fields) != 3:
-                raise DataError(
-                    f"{place}: expected question, answer and candidates, parted by tabs. Found {len(fields)} field(s)."
-                )
-            yield place, " ".join(context), fields[0], [c for c in fields[2].split("|") if c], fields[1]
-            context = []
+    for place, line in read_lines(path):
+        match = _NUMBERED.match(line)
+        if not match or int(match[1]) != len(context) + 1:
+            raise DataError(
+                f"{place}: expected sentence {len(context) + 1} of {LAST_LINE} with its number before it, as the "
+                f"Children's Book Test has it, or a file *.jsonl. Found: {line.strip():.60}"
+            )
+        if len(context) + 1 < LAST_LINE:
+            context.append(match[2].strip())
+            continue
+        fields = [field.strip() for field in match[2].split("\t") if field.strip()]
+        if len(fields) != 3:
+            raise DataError(
+                f"{place}: expected question, answer and candidates, parted by tabs. Found {len(fields)} field(s)."
+            )
+        yield place, " ".join(context), fields[0], [c for c in fields[2].split("|") if c], fields[1]
+        context = []
     if context:
         raise DataError(f"{path}: ends after sentence {len(context)} of {LAST_LINE}; is the file cut?")
 
 
 def _json_choices(path: str) -> Iterator[tuple[str, str, str, list[str], str]]:
-    for number, value in read_json_lines(path):
-        place = f"{path}, line {number}"
+    for place, value in read_json_lines(path):
         question = _text(first_of(value, ("question",), place), "question", place)
         context = _text(value.get("context", ""), "context", place)
         candidates = first_of(value, ("candidates", "choices", "options"), place)

@@ -5,6 +5,7 @@ import contextlib
 import gzip
 import io
 import lzma
+import os
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -23,6 +24,11 @@ SUFFIXES = tuple(_OPENERS)
 def stem(path: str) -> str:
     """Returns the name without the ending of the compression."""
     return next((path[: -len(suffix)] for suffix in SUFFIXES if path.lower().endswith(suffix)), path)
+
+
+def kind_of(path: str) -> str:
+    """Returns the ending of a name that tells how to read it, such as `.json`; without that of a compression."""
+    return os.path.splitext(stem(path))[1].lower()
 
 
 def is_compressed(path: str) -> bool:

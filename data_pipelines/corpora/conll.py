@@ -5,8 +5,8 @@ import itertools
 import re
 from collections.abc import Iterator
 
+from data_pipelines.corpora.compression import kind_of
 from data_pipelines.corpora.headers import LABEL_NAMES, TEXT_NAMES
-from data_pipelines.corpora.labelled import kind_of
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 

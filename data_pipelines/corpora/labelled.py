@@ -1,15 +1,11 @@
 """What the readers of labelled data share: one example before tokenization, and JSON."""
 
 import dataclasses
-import json
-import os
 from collections.abc import Iterator
 from typing import Any
 
-from data_pipelines import strict_json
-from data_pipelines.corpora.compression import stem
-from data_pipelines.corpora.tables import BadRow
-from data_pipelines.corpora.text_files import open_text
+from data_pipelines.corpora.tables import BadObject, BadRow, json_object
+from data_pipelines.corpora.text_files import read_lines
 from data_pipelines.errors import DataError
 
 
@@ -36,26 +32,18 @@ def broken(bad_rows: list[BadRow] | None) -> Iterator[RawExample]:
         yield RawExample(row.place, {}, problem=f"broken row: {row.found}")
 
 
-def kind_of(path: str) -> str:
-    """Returns the ending of a name that tells how to read it, such as `.json`; without that of a compression."""
-    return os.path.splitext(stem(path))[1].lower()
+def read_json_lines(path: str) -> Iterator[tuple[str, dict]]:
+    """Yields the objects of a JSON lines file, each behind its place, for messages: file and line."""
+    for place, line in read_lines(path):
+        try:
+            yield place, json_object(line)
+        except BadObject as error:
+            raise DataError(f"{place}: {error}.") from None
 
 
-def read_json_lines(path: str) -> Iterator[tuple[int, dict]]:
-    """Yields the objects of a JSON lines file with their line numbers."""
-    with open_text(path) as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                value = strict_json.loads(line)
-            except json.JSONDecodeError as error:
-                raise DataError(f"{path}, line {number}: not JSON ({error.msg}, column {error.colno}).") from None
-            if not isinstance(value, dict):
-                raise DataError(
-                    f"{path}, line {number}: expected a JSON object with fields, found {type(value).__name__}."
-                )
-            yield number, value
+def name_of(value: dict) -> str | None:
+    """Returns what an object of JSON calls itself; None where it has no name."""
+    return None if value.get("id") is None else str(value["id"])
 
 
 def first_of(value: dict, names: tuple[str, ...], place: str) -> Any:

@@ -2,9 +2,8 @@
 
 import dataclasses
 import fnmatch
-import os
 
-from data_pipelines.corpora.compression import stem
+from data_pipelines.corpora.compression import kind_of
 from data_pipelines.corpora.reading import FORMATS
 from data_pipelines.errors import UsageError
 
@@ -46,7 +45,7 @@ def format_of(path: str, given: str) -> str:
         return "tfds"
     if not given.startswith("auto:"):
         return given
-    return ENDINGS.get(os.path.splitext(stem(path))[1].lower(), given[5:])
+    return ENDINGS.get(kind_of(path), given[5:])
 
 
 def parse(value: str) -> Layout:

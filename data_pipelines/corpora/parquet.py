@@ -1,6 +1,8 @@
 """Parquet files, read in small batches of rows; needs pyarrow, the extra [parquet]."""
 
+import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 from data_pipelines.corpora.documents import Document, from_text
 from data_pipelines.corpora.headers import TEXT_NAMES
@@ -21,25 +23,43 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
         UsageError: pyarrow is not installed.
         DataError: the file is damaged, or has no column of text of that name.
     """
+    with open_parquet(piece.path) as file:
+        leaf, column = _column(file.schema, reading)
+    # A text that many rows share stays one text in memory.
+    with open_parquet(piece.path, read_dictionary=[leaf] if leaf else None) as file:
+        yield from _rows(file, piece, leaf, column, reading, monitor)
+    monitor.progress(piece.end - piece.start)
+
+
+def import_pyarrow(path: str) -> Any:
+    """Returns the module with which a file is read or written. Raises a UsageError where it is not installed."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise UsageError(f"{piece.path}: Parquet needs pyarrow. Install it: pip install 'xmodels[parquet]'.") from None
+        raise UsageError(f"{path}: Parquet needs pyarrow. Install it: pip install 'xmodels[parquet]'.") from None
+    return pyarrow
+
+
+@contextlib.contextmanager
+def open_parquet(path: str, **options) -> Iterator[Any]:
+    """Yields a file, of which a little is in memory at a time.
+
+    Args:
+        options: of `pyarrow.parquet.ParquetFile`.
+
+    Raises:
+        UsageError: pyarrow is not installed.
+        DataError: the file is damaged.
+    """
+    pyarrow = import_pyarrow(path)
     try:
-        with pyarrow.parquet.ParquetFile(piece.path, pre_buffer=False, buffer_size=1 << 20) as file:
-            leaf, column = _column(file.schema, reading)
-        # A text that many rows share stays one text in memory.
-        shared = [leaf] if leaf else None
-        with pyarrow.parquet.ParquetFile(
-            piece.path, pre_buffer=False, buffer_size=1 << 20, read_dictionary=shared
-        ) as file:
-            yield from _rows(file, piece, leaf, column, reading, monitor)
+        with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20, **options) as file:
+            yield file
     except (pyarrow.ArrowInvalid, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise DataError(f"{piece.path}: no whole Parquet file ({str(error).splitlines()[0]}).") from None
-    monitor.progress(piece.end - piece.start)
+        raise DataError(f"{path}: no whole Parquet file ({str(error).splitlines()[0]}).") from None
 
 
 def _rows(file, piece: Piece, leaf: str | None, column: str | None, reading: Reading, monitor: Monitor):

@@ -3,8 +3,9 @@
 import dataclasses
 from collections.abc import Iterable, Iterator
 
+from data_pipelines.corpora.compression import kind_of
 from data_pipelines.corpora.headers import Columns
-from data_pipelines.corpora.labelled import as_text, as_texts, first_of, kind_of, read_json_lines
+from data_pipelines.corpora.labelled import as_text, as_texts, first_of, name_of, read_json_lines
 from data_pipelines.corpora.tables import BadRow, Row, read_table
 from data_pipelines.errors import DataError
 
@@ -75,8 +76,7 @@ def _read(path: str, columns: Columns, bad_rows: list[BadRow] | None, relevance:
             labels = relevance.of([row.label for row in rows])
             yield RankedList(query, [row.texts[1] for row in rows], labels, f"{path}, line {rows[0].line}")
         return
-    for number, value in read_json_lines(path):
-        place = f"{path}, line {number}"
+    for place, value in read_json_lines(path):
         query = first_of(value, ("query", "question"), place)
         if "candidates" in value:
             labels = as_texts(first_of(value, ("labels", "label"), place), f"{place}, labels")
@@ -94,14 +94,7 @@ def _read(path: str, columns: Columns, bad_rows: list[BadRow] | None, relevance:
             raise DataError(
                 f"{place}: {len(candidates)} candidates and {len(labels)} labels, expected a label for each."
             )
-        name = value.get("id")
-        yield RankedList(
-            as_text(query, f"{place}, query"),
-            candidates,
-            labels,
-            place,
-            None if name is None else str(name),
-        )
+        yield RankedList(as_text(query, f"{place}, query"), candidates, labels, place, name_of(value))
 
 
 def by_query(path: str, rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:

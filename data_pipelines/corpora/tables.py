@@ -4,13 +4,12 @@ import collections
 import csv
 import dataclasses
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
 
 from data_pipelines import strict_json
-from data_pipelines.corpora.compression import stem
+from data_pipelines.corpora.compression import kind_of
 from data_pipelines.corpora.headers import Columns, check_different, check_no_header, find_columns
-from data_pipelines.corpora.text_files import open_text
+from data_pipelines.corpora.text_files import check_exists, open_text
 from data_pipelines.errors import DataError, UsageError
 
 TABLES = (".tsv", ".csv", ".jsonl", ".ndjson", ".json")  # endings of files that are told to be tables
@@ -73,14 +72,13 @@ def iterate_table(
     may_be_empty: bool = False, label_lists: bool = False,
 ) -> Iterator[Row]:  # fmt: skip
     """Works as `read_table`, row by row, in memory that does not grow with the table; a table without rows gives none."""
-    if not os.path.isfile(path):
-        raise DataError(f"{path}: no such file. Check the path.")
+    check_exists(path)
     if columns.by_position and columns.text is None:
         raise UsageError("--label_column is a position; give --text_column as one too, such as --text_column=0.")
     if columns.by_position:
         positions = [c and int(c) for c in (columns.text, columns.text_pair, columns.label)]
         check_different(positions, range(1 + max(p or 0 for p in positions)), path)
-    kind = os.path.splitext(stem(path))[1].lower()
+    kind = kind_of(path)
     readers = dict.fromkeys((".tsv", ".txt", ".csv"), _separated) | dict.fromkeys((".jsonl", ".ndjson", ".json"), _json)
     if kind not in readers:
         raise UsageError(f"{path}: unknown kind of table {kind or '(no ending)'!r}. Known: .tsv, .csv, .jsonl.")
@@ -259,12 +257,9 @@ def _json(table: _Table, file, delimiter: str) -> Iterator[Row]:
             continue
         place = f"{path}, line {number}"
         try:
-            value = strict_json.loads(line)
-        except json.JSONDecodeError as error:
-            table.refuse(place, f"not JSON ({error.msg}, column {error.colno})")
-            continue
-        if not isinstance(value, dict):
-            table.refuse(place, f"expected a JSON object with fields, found {type(value).__name__}")
+            value = json_object(line)
+        except BadObject as error:
+            table.refuse(place, str(error))
             continue
         names = names or [
             list(value)[i] if i is not None else None
@@ -294,6 +289,21 @@ def _json(table: _Table, file, delimiter: str) -> Iterator[Row]:
         text, pair, label = (None if name is None else text for name, text in zip(names, texts, strict=True))
         label = None if label is None or labels is not None else label.strip()
         yield Row((text,) if pair is None else (text, pair), label, number, labels)
+
+
+class BadObject(ValueError):
+    """A line that holds no object of JSON; the message says what it holds."""
+
+
+def json_object(line: str) -> dict:
+    """Returns the object on a line. Raises a BadObject if it holds something else."""
+    try:
+        value = strict_json.loads(line)
+    except json.JSONDecodeError as error:
+        raise BadObject(f"not JSON ({error.msg}, column {error.colno})") from None
+    if not isinstance(value, dict):
+        raise BadObject(f"expected a JSON object with fields, found {type(value).__name__}")
+    return value
 
 
 def _labels(cell: list) -> tuple[str, ...] | None:

@@ -25,8 +25,7 @@ def open_text(path: str, by_lines: bool = True) -> Iterator[TextIO]:
     Raises:
         DataError: there is no such file, or what goes wrong while it is read; names the file, and the line of bad text.
     """
-    if not os.path.isfile(path):
-        raise DataError(f"{path}: no such file. Check the path.")
+    check_exists(path)
     encoding = encodings.assumed()
     if name := encodings.wide(head := beginning(path, encodings.LOOKED_AT, encoding)):
         raise DataError(encodings.wide_message(path, head, name))
@@ -46,6 +45,20 @@ def open_text(path: str, by_lines: bool = True) -> Iterator[TextIO]:
         raise DataError(_bad_text(path, encoding)) from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error}).") from None
+
+
+def check_exists(path: str) -> None:
+    """Raises a DataError where there is no such file."""
+    if not os.path.isfile(path):
+        raise DataError(f"{path}: no such file. Check the path.")
+
+
+def read_lines(path: str) -> Iterator[tuple[str, str]]:
+    """Yields the lines of a file that are not blank, each behind its place, for messages: file and line."""
+    with open_text(path) as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield f"{path}, line {number}", line.rstrip("\r\n")
 
 
 def check_line_feed(path: str, encoding: str) -> None:

@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from data_pipelines.corpora.labelled import kind_of, read_json_lines
+from data_pipelines.corpora.compression import kind_of
+from data_pipelines.corpora.labelled import read_json_lines
+from data_pipelines.corpora.parquet import open_parquet
 from data_pipelines.corpora.tables import BadRow
+from data_pipelines.corpora.text_files import check_exists
 from data_pipelines.errors import DataError, UsageError
 
 POINTS, SIZES, LABEL, LABELS = "points", "sizes", "label", "labels"
@@ -145,19 +148,17 @@ def _values(path, points_column, label_column, with_labels) -> Iterator[tuple[st
 
 
 def _of_json(path: str, points: str, label: str) -> Iterator[tuple[str, Any, Any]]:
-    for number, value in read_json_lines(path):
-        place = f"{path}, line {number}"
+    for place, value in read_json_lines(path):
         if points not in value:
             raise DataError(f"{place}: no field {points!r}. Found: {', '.join(map(str, value))[:200]}.")
         yield place, value[points], value.get(label)
 
 
 def _of_arrays(path: str, kind: str, points: str, label: str, with_labels: bool) -> Iterator[tuple[str, Any, Any]]:
+    check_exists(path)
     try:
         found = np.load(path, allow_pickle=False)
         arrays = {POINTS: found} if kind == ".npy" else {name: found[name] for name in found.files}
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file. Check the path.") from None
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{path}: no arrays of numbers that can be read ({str(error).splitlines()[0]}).") from None
     points = POINTS if kind == ".npy" else points
@@ -193,23 +194,13 @@ def _parted(path: str, name: str, values: np.ndarray, sizes: np.ndarray) -> list
 
 
 def _of_parquet(path: str, points: str, label: str, with_labels: bool) -> Iterator[tuple[str, Any, Any]]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise UsageError(f"{path}: Parquet needs pyarrow. Install it: pip install 'xmodels[parquet]'.") from None
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            missing = [name for name in (points, *([label] if with_labels else [])) if name not in names]
-            if missing:
-                raise DataError(f"{path}: no column {missing[0]!r}. Found: {', '.join(names)[:200]}.")
-            columns, number = [name for name in (points, label) if name in names], 0
-            for batch in file.iter_batches(TOGETHER, columns=columns):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield f"{path}, row {number}", row[points], row.get(label)
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file. Check the path.") from None
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path}: no whole Parquet file ({str(error).splitlines()[0]}).") from None
+    check_exists(path)
+    with open_parquet(path) as file:
+        names = file.schema_arrow.names
+        missing = [name for name in (points, *([label] if with_labels else [])) if name not in names]
+        if missing:
+            raise DataError(f"{path}: no column {missing[0]!r}. Found: {', '.join(names)[:200]}.")
+        batches = file.iter_batches(TOGETHER, columns=[name for name in (points, label) if name in names])
+        rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
+        for number, row in enumerate(rows, 1):
+            yield f"{path}, row {number}", row[points], row.get(label)

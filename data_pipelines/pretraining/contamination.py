@@ -7,19 +7,18 @@ corpus is taken for one that does with a chance of at most 1e-8, as in the paper
 
 import dataclasses
 import math
-import os
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from rbloom import Bloom
 
-from data_pipelines.corpora.compression import stem
+from data_pipelines.corpora.compression import kind_of
 from data_pipelines.corpora.corpus import Corpus, read_documents
 from data_pipelines.corpora.files import expand
 from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.reading import Monitor
 from data_pipelines.corpora.tables import TABLES, read_table
-from data_pipelines.corpora.text_files import open_text
+from data_pipelines.corpora.text_files import read_lines
 from data_pipelines.errors import DataError
 from data_pipelines.text.units import units
 
@@ -54,11 +53,10 @@ class TestFile:
     @classmethod
     def read(cls, path: str, columns: Columns) -> "TestFile":
         """Reads a table (.tsv, .csv, .json, .jsonl, also compressed), or text with one example a line."""
-        if os.path.splitext(stem(path))[1].lower() in TABLES:
+        if kind_of(path) in TABLES:
             examples = ["\n".join(row.texts) for row in read_table(path, columns, with_labels=False)]
         else:
-            with open_text(path) as file:
-                examples = [line.strip() for line in file if line.strip()]
+            examples = [line.strip() for _, line in read_lines(path)]
         if not examples:
             raise DataError(f"--contamination={path}: holds no text.")
         found = [grams(example) for example in examples]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from data_pipelines import strict_json
+from data_pipelines.corpora.parquet import import_pyarrow
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import file_sha256, whole_file, write_json
 from data_pipelines.schema import Count, Location, Sha256, convert, whole
@@ -64,7 +65,7 @@ def check_kind(path: str, flag: str) -> None:
     if not path.endswith((NPY, PARQUET)):
         raise UsageError(f"--{flag}={path}: expected a name that ends in {NPY} or {PARQUET}.")
     if path.endswith(PARQUET):
-        _pyarrow(path)
+        import_pyarrow(path)
 
 
 def write(path: str, encoder: Encoder, parts: Iterable[tuple[Sequence[str], np.ndarray]]) -> int:
@@ -103,7 +104,7 @@ def _header(file, count: int, width: int) -> int:
 
 
 def _write_parquet(path: str, encoder: Encoder, parts) -> int:
-    pyarrow = _pyarrow(path)
+    pyarrow = import_pyarrow(path)
     count, writer = 0, None
     with whole_file(path) as file, contextlib.ExitStack() as opened:
         for texts, vectors in parts:
@@ -142,7 +143,7 @@ class Vectors:
                     raise DataError(f"{self.path}: a row of {first} to {first + len(part) - 1} holds NaN or infinity.")
                 yield None, part
             return
-        yield from self._rows(_pyarrow(self.path))
+        yield from self._rows(import_pyarrow(self.path))
 
     def _rows(self, pyarrow) -> Iterator[tuple[list[str], np.ndarray]]:
         width, count = self.description.width, 0
@@ -207,7 +208,7 @@ def _opened(path: str) -> np.ndarray:
 
 
 def _read_parquet(path: str) -> Vectors:
-    pyarrow = _pyarrow(path)
+    pyarrow = import_pyarrow(path)
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             schema, count = file.schema_arrow, file.metadata.num_rows
@@ -240,12 +241,3 @@ def strict_json_of(path: str) -> Any:
         return strict_json.read(path)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise DataError(f"{path}: not valid JSON ({error}).") from None
-
-
-def _pyarrow(path: str):
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise UsageError(f"{path}: Parquet needs pyarrow. Install it: pip install 'xmodels[parquet]'.") from None
-    return pyarrow

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from data_pipelines.corpora.parquet import import_pyarrow
 from data_pipelines.errors import UsageError
 from data_pipelines.files import whole_file
 from xmodels.jobs.extract_features.texts import TextStates
@@ -29,7 +30,7 @@ def check_kind(path: str, is_pooled: bool) -> None:
             f"{NPZ}, {JSON_LINES} or {PARQUET}."
         )
     if path.endswith(PARQUET):
-        _pyarrow(path)
+        import_pyarrow(path)
 
 
 def write(path: str, found: Iterable[TextStates], is_pooled: bool) -> int:
@@ -145,7 +146,7 @@ def _write_npz(path: str, found: Iterable[TextStates], is_pooled: bool) -> int:
 
 def _write_parquet(path: str, found: Iterable[TextStates], is_pooled: bool) -> int:
     """Returns columns `text` and `layer_NAME`, lists of float32. Of tokens lists of these, with `tokens`, `starts` and `ends`."""
-    pyarrow = _pyarrow(path)
+    pyarrow = import_pyarrow(path)
     numbers, places = pyarrow.list_(pyarrow.float32()), pyarrow.list_(pyarrow.int32())
     count, writer = 0, None
     with whole_file(path) as file, contextlib.ExitStack() as opened:
@@ -179,12 +180,3 @@ def _several(found: Iterable[TextStates]) -> Iterator[list[TextStates]]:
             rows = []
     if rows:
         yield rows
-
-
-def _pyarrow(path: str):
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise UsageError(f"{path}: Parquet needs pyarrow. Install it: pip install 'xmodels[parquet]'.") from None
-    return pyarrow

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from tqdm.auto import tqdm
 
+from data_pipelines.corpora.compression import kind_of
 from data_pipelines.corpora.headers import Columns
-from data_pipelines.corpora.labelled import kind_of
 from data_pipelines.corpora.lines import LONGEST_LINE
 from data_pipelines.corpora.tables import iterate_table
 from data_pipelines.corpora.text_files import open_text

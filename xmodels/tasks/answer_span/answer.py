@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from data_pipelines.corpora.labelled import as_text, first_of, kind_of, read_json_lines
+from data_pipelines.corpora.compression import kind_of
+from data_pipelines.corpora.labelled import as_text, first_of, name_of, read_json_lines
 from data_pipelines.corpora.squad import Question
 from data_pipelines.errors import UsageError
 from xmodels.tasks.answer_span.read import each_question, read_questions
@@ -96,10 +97,8 @@ class Predictor(answer.Predictor):
 
 def read_lines(path: str):
     """Questions of JSON lines with `question` and `context`, perhaps `id`. Raises a DataError that names the line."""
-    for number, value in answer.at_least_one(read_json_lines(path), f"{path}: holds no questions."):
-        place = f"{path}, line {number}"
+    for place, value in answer.at_least_one(read_json_lines(path), f"{path}: holds no questions."):
         question, context = (
             as_text(first_of(value, (name,), place), f"{place}, {name}") for name in ("question", "context")
         )
-        identity = str(value["id"]) if value.get("id") is not None else ""
-        yield Question(identity, question, context, [], False, place)
+        yield Question(name_of(value) or "", question, context, [], False, place)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from data_pipelines.batches.array_source import ArraySource
+from data_pipelines.corpora.compression import kind_of
 from data_pipelines.corpora.headers import Columns
-from data_pipelines.corpora.labelled import as_text, as_texts, first_of, kind_of, read_json_lines
+from data_pipelines.corpora.labelled import as_text, as_texts, first_of, name_of, read_json_lines
 from data_pipelines.corpora.rankings import RankedList, by_query, read_rankings
 from data_pipelines.corpora.tables import BadRow
 from data_pipelines.errors import DataError, UsageError
@@ -89,13 +90,12 @@ def unlabelled(path: str, columns: Columns) -> Iterator[RankedList]:
         for query, rows in by_query(path, each_row(path, columns)):
             yield RankedList(query, [row.texts[1] for row in rows], [], f"{path}, line {rows[0].line}")
         return
-    for number, value in at_least_one(read_json_lines(path), f"{path}: holds no lists."):
-        place = f"{path}, line {number}"
+    for place, value in at_least_one(read_json_lines(path), f"{path}: holds no lists."):
         query = as_text(first_of(value, ("query", "question"), place), f"{place}, query")
         candidates = as_texts(first_of(value, ("candidates",), place), f"{place}, candidates")
         if not candidates:
             raise DataError(f"{place}: no candidates; give at least one.")
-        yield RankedList(query, candidates, [], place, None if value.get("id") is None else str(value["id"]))
+        yield RankedList(query, candidates, [], place, name_of(value))
 
 
 def relevances(ranked: RankedList) -> list[float]:

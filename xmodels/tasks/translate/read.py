@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from data_pipelines.batches.array_source import ArraySource
+from data_pipelines.corpora.compression import kind_of
 from data_pipelines.corpora.corpus import open_corpus, read_documents
 from data_pipelines.corpora.encodings import assumed
 from data_pipelines.corpora.headers import PAIR_NAMES, TEXT_NAMES, Columns
-from data_pipelines.corpora.labelled import kind_of
 from data_pipelines.corpora.lines import ENDLESS, Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.corpora.tables import TABLES, BadRow, read_table
