@@ -6,7 +6,6 @@ with it, none twice; a batch's `cursor` (epoch, window, groups done in it) is al
 
 import dataclasses
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -19,21 +18,22 @@ ALONG_TOKENS = (
     "span_roles", "capital_labels", "repeated_labels", "character_ids", "ngram_ids", "reversed_labels",
     "reversed_character_ids",
 )  # fmt: skip
-ALONG_TARGETS = (
-    "target_ids",
-    "target_position_ids",
-    "labels",
-    "label_weights",
-)  # where a decoder reads a text of its own
+# Where a decoder reads a text of its own.
+ALONG_TARGETS = "target_ids", "target_position_ids", "labels", "label_weights"
 ALONG_TAGS = ("labels", "label_weights", "word_ids")  # where each token has a label
 PLACES = "start_positions", "end_positions"  # of tokens, so they move with these where padding stands before
 
 
-class Grouping(Protocol):
-    """How windows become batches."""
+class Grouping:
+    """How windows become batches. By default a group is a batch: what it lacks is filled up with rows of zero weight."""
 
     def groups(self, lengths: tf.Tensor, batch_size: int) -> tf.Tensor:
         """Lengths (N,) of a window's examples -> int64 (G, W), their places in groups; -1 where a group has room."""
+        raise NotImplementedError
+
+    def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:
+        """Returns the tokens that the network computes for the groups of examples of these lengths, padding included."""
+        raise NotImplementedError
 
     def batches(self, stream: tf.data.Dataset, prepare: Callable, batch_size: int, per_batch: int) -> tf.data.Dataset:
         """Returns prepared batches of `per_batch` rows from (cursor, index (W,), item (W,)) of the groups.
@@ -42,37 +42,39 @@ class Grouping(Protocol):
             prepare: (number of the batch of `batch_size` rows, epoch, index, item) -> features.
         """
 
+        def batch(number, group):
+            cursor, index, item = group
+            real = index >= 0
+            examples = tf.boolean_mask(index, real), tf.boolean_mask(item, real)
+            features, size = self.fit(
+                prepare(number, tf.fill(tf.shape(examples[0]), cursor[0]), *examples), index, batch_size
+            )
+            return {**fixed(features, size), "cursor": tf.tile(cursor[None], [size, 1])}
+
+        stream = stream.enumerate().map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        return split_among_replicas(stream, batch_size // per_batch).prefetch(tf.data.AUTOTUNE)
+
+    def fit(self, features: dict[str, tf.Tensor], index: tf.Tensor, batch_size: int):
+        """Returns the features of the real rows of a group, perhaps shorter, and how many rows its batch has."""
+        return features, batch_size
+
     def of_host(self, num_hosts: int) -> "Grouping":
         """Returns how one of several hosts groups its share of every batch."""
+        return self
 
     def described(self, batch_size: int) -> str:
         """Returns what tells the groups of a window from those that another grouping, or another size of batches, would make."""
-
-    def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:
-        """Returns the tokens that the network computes for the groups of examples of these lengths, padding included."""
+        return f"{self}, {batch_size} rows"
 
 
-def filled(stream, prepare, batch_size, per_batch, cut=lambda features: features):
-    """Batches of groups, of which some are short: these are filled up with rows of zero weight.
-
-    Args:
-        stream, prepare, batch_size, per_batch: as of `Grouping.batches`.
-        cut: features of the real rows -> the same, perhaps shorter.
-    """
-
-    def batch(number, group):
-        cursor, index, item = group
-        real = index >= 0
-        index, item = tf.boolean_mask(index, real), tf.boolean_mask(item, real)
-        features = cut(prepare(number, tf.fill(tf.shape(index), cursor[0]), index, item))
-        return {**fixed(features, batch_size), "cursor": tf.tile(cursor[None], [batch_size, 1])}
-
-    stream = stream.enumerate().map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    return split_among_replicas(stream, batch_size // per_batch).prefetch(tf.data.AUTOTUNE)
+def in_batches(places: tf.Tensor, batch_size: int) -> tf.Tensor:
+    """Returns places (N,) in groups, int64 (G, batch_size), in their order; -1 behind the last one."""
+    missing = -tf.size(places) % batch_size
+    return tf.reshape(tf.pad(tf.cast(places, tf.int64), [[0, missing]], constant_values=-1), [-1, batch_size])
 
 
 @dataclasses.dataclass(frozen=True)
-class Buckets:
+class Buckets(Grouping):
     """A batch holds examples of one bucket of lengths, and is as long as that bucket.
 
     What a bucket leaves over is taken into the next longer one; of each window the last batch is filled up with rows of
@@ -89,22 +91,11 @@ class Buckets:
 
     def groups(self, lengths: tf.Tensor, batch_size: int) -> tf.Tensor:
         bucket = tf.searchsorted(tf.constant(self.lengths, lengths.dtype), lengths)
-        order = tf.cast(tf.argsort(bucket, stable=True), tf.int64)
-        return tf.reshape(tf.pad(order, [[0, -tf.size(order) % batch_size]], constant_values=-1), [-1, batch_size])
+        return in_batches(tf.argsort(bucket, stable=True), batch_size)
 
-    def batches(self, stream, prepare, batch_size, per_batch):
-        def cut(features):
-            return shortened(
-                features, tf.gather(self.lengths, tf.searchsorted(self.lengths, longest(features)[None])[0])
-            )
-
-        return filled(stream, prepare, batch_size, per_batch, cut)
-
-    def of_host(self, num_hosts: int) -> "Buckets":
-        return self
-
-    def described(self, batch_size: int) -> str:
-        return f"{self}, {batch_size} rows"
+    def fit(self, features, index, batch_size):
+        width = tf.gather(self.lengths, tf.searchsorted(self.lengths, longest(features)[None])[0])
+        return shortened(features, width), batch_size
 
     def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:
         longest = np.where(groups >= 0, lengths[groups], 0).max(axis=1)
@@ -112,7 +103,7 @@ class Buckets:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rows:
+class Rows(Grouping):
     """A row holds several examples, which do not see one another (see `ops.packing`).
 
     Best fit over a window, longest examples first: padding is what no shorter example could fill.
@@ -144,9 +135,6 @@ class Rows:
 
         stream = stream.batch(per_batch, drop_remainder=True).enumerate()
         return stream.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
-
-    def of_host(self, num_hosts: int) -> "Rows":
-        return self
 
     def described(self, batch_size: int) -> str:
         return f"Rows of {self.length}, {self.most} examples"  # whatever their number in a batch

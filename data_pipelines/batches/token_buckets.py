@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.batches.grouping import fixed, longest, shortened, split_among_replicas
+from data_pipelines.batches.grouping import Grouping, longest, shortened
 from data_pipelines.errors import UsageError
 
 FILLED = -1  # a place of a group that is a row without weight; -2 - b says that bucket b has no such row
 
 
 @dataclasses.dataclass(frozen=True)
-class TokenBuckets:
+class TokenBuckets(Grouping):
     """A batch holds examples of one bucket of lengths: `sizes[b]` rows, each as long as `lengths[b]`.
 
     As with `Buckets`, what a bucket leaves over is taken into the next longer one, the last batch of a window is filled up
@@ -47,21 +47,11 @@ class TokenBuckets:
             rows[-1][:, :size] = taken.reshape(-1, size)
         return np.concatenate(rows).astype(np.int64)
 
-    def batches(self, stream, prepare, batch_size, per_batch):
-        lengths = tf.constant(self.lengths)
-
-        def batch(number, group):
-            cursor, index, item = group
-            bucket = tf.cast(-2 - index[-1], tf.int32)
-            size, real = tf.gather(self.sizes, bucket), index >= 0
-            index, item = tf.boolean_mask(index, real), tf.boolean_mask(item, real)
-            features = prepare(number, tf.fill(tf.shape(index), cursor[0]), index, item)
-            # A transform may have made an example longer than it was; then the batch is of the length it needs.
-            width = tf.gather(lengths, tf.maximum(bucket, tf.searchsorted(lengths, longest(features)[None])[0]))
-            return {**fixed(shortened(features, width), size), "cursor": tf.tile(cursor[None], [size, 1])}
-
-        stream = stream.enumerate().map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-        return split_among_replicas(stream, batch_size // per_batch).prefetch(tf.data.AUTOTUNE)
+    def fit(self, features, index, batch_size):
+        lengths, bucket = tf.constant(self.lengths), tf.cast(-2 - index[-1], tf.int32)
+        # A transform may have made an example longer than it was; then the batch is of the length it needs.
+        width = tf.gather(lengths, tf.maximum(bucket, tf.searchsorted(lengths, longest(features)[None])[0]))
+        return shortened(features, width), tf.gather(self.sizes, bucket)
 
     def of_host(self, num_hosts: int) -> "TokenBuckets":
         return dataclasses.replace(self, sizes=tuple(size // num_hosts for size in self.sizes))

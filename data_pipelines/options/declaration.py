@@ -30,23 +30,37 @@ OPTION = "option"  # the key of the metadata of a field
 
 @dataclasses.dataclass(frozen=True)
 class Declared:
-    """What a field says of itself beside its name, type and default; arguments as of `option`."""
+    """What a field says of itself beside its name, type and default.
+
+    Attributes:
+        section: opens a section of `--help`.
+        minimum, maximum: bounds of a number; the minimum of one that names none is 0.
+        choices: the values that there are; SWITCH makes `--NAME` and `--noNAME` mean true and false.
+        structural: whether a run that is resumed must keep the value.
+        flag: the name on the command line, where Python cannot have it.
+        alias: another name of the flag.
+        positional: whether the command line has the value as its first word.
+        repeatable: whether the flag may be given several times; commas join its values.
+        joint: what joins several of the choices to one value, such as +; None where one is taken alone.
+        values: what each value means; `--help` lists them, one a line.
+    """
 
     help: str
-    section: str | None
-    minimum: float | None
-    maximum: float | None
-    choices: tuple[str, ...]
-    structural: bool
-    flag: str | None
-    alias: str | None
-    positional: bool
-    repeatable: bool
-    joint: str | None
-    values: Mapping[str, str]
+    _: dataclasses.KW_ONLY
+    section: str | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    structural: bool = False
+    flag: str | None = None
+    alias: str | None = None
+    positional: bool = False
+    repeatable: bool = False
+    joint: str | None = None
+    values: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Option(Declared):
     """An option of a command.
 
@@ -108,31 +122,14 @@ class Option(Declared):
         return self.type(value)
 
 
-def option(
-    default: Any, help: str, *, section: str | None = None, minimum: float | None = None, maximum: float | None = None,
-    choices: Iterable[str] = (), structural: bool = False, flag: str | None = None, alias: str | None = None,
-    positional: bool = False, repeatable: bool = False, joint: str | None = None, values: Mapping[str, str] | None = None,
-) -> Any:  # fmt: skip
+def option(default: Any, help: str, *, choices: Iterable[str] = (), **declared: Any) -> Any:
     """Returns a field of a dataclass of options.
 
     Args:
         default: REQUIRED where there is none.
-        section: opens a section of `--help`.
-        minimum, maximum: bounds of a number; the minimum of one that names none is 0.
-        choices: the values that there are; SWITCH makes `--NAME` and `--noNAME` mean true and false.
-        structural: whether a run that is resumed must keep the value.
-        flag: the name on the command line, where Python cannot have it.
-        alias: another name of the flag.
-        positional: whether the command line has the value as its first word.
-        repeatable: whether the flag may be given several times; commas join its values.
-        joint: what joins several of the choices to one value, such as +; None where one is taken alone.
-        values: what each value means; `--help` lists them, one a line.
+        help, choices, declared: as of `Declared`.
     """
-    declared = Declared(
-        help, section, minimum, maximum, tuple(choices), structural, flag, alias, positional, repeatable, joint,
-        values or {},
-    )  # fmt: skip
-    return dataclasses.field(default=default, metadata={OPTION: declared})
+    return dataclasses.field(default=default, metadata={OPTION: Declared(help, choices=tuple(choices), **declared)})
 
 
 def options_of(cls: type) -> list[Option]:
