@@ -5,6 +5,7 @@ The schema is the dataclass itself: its fields, their types and their defaults. 
 
 import dataclasses
 import functools
+import json
 import math
 import re
 import types
@@ -12,6 +13,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
+from data_pipelines import strict_json
 from data_pipelines.errors import DataError, ReportedError
 
 LARGEST = 2**63 - 1  # what NumPy and TensorFlow count with
@@ -148,6 +150,14 @@ def convert(value: Any, wanted: Any, place: Location) -> Any:
         )
         return origin(found)
     return value
+
+
+def read(wanted: Any, place: Location) -> Any:
+    """Returns the value in the JSON file of a place; raises what `convert` raises, also where the file is not JSON."""
+    try:
+        return convert(strict_json.read(place.file), wanted, place)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise place.fault(f"not valid JSON ({error}).") from None
 
 
 def _inner(entry: Any, kind: Any, place: Location, name: str | int, wanted: Any, whole_value: Any) -> Any:

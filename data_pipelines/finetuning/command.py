@@ -5,7 +5,7 @@ import sys
 from data_pipelines.errors import UsageError
 from data_pipelines.finetuning import job as finetuning_data
 from data_pipelines.finetuning.listing import task_class
-from data_pipelines.finetuning.task import Settings
+from data_pipelines.finetuning.task import Settings, label_counts
 from data_pipelines.options.create_finetuning_data import Options
 from data_pipelines.progress import reporting
 from data_pipelines.records.manifest import Manifest
@@ -66,12 +66,6 @@ def summary(manifest: Manifest, folder: str) -> str:
         lines.append("  left out: " + " · ".join(f"{name[4:]} {share(name, 'read')}" for name in reasons))
         lines += [f"    {message}" for message in settings.bad_examples]
     return "\n".join(lines)
-
-
-def label_counts(counts: dict[str, int]) -> dict[str, int]:
-    """Returns how often each label occurs, the most frequent first."""
-    found = {name.partition("=")[2]: count for name, count in counts.items() if name.startswith("label=")}
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _about_labels(counts: dict[str, int]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from data_pipelines.errors import DataError
 from data_pipelines.files import whole_file
-from data_pipelines.finetuning.task import Task
+from data_pipelines.finetuning.task import Task, label_counts
 
 NAMED = 5  # bad examples that a message names
 
@@ -87,6 +87,6 @@ def _found(task: Task, counts: collections.Counter, size: int, bad: list[str], i
         raise DataError(f"{inputs}: holds no examples" + (f" that can be used: {bad[0]}." if bad else "."))
     labels = task.labels
     if task.names_labels and labels is None:
-        labels = task.sort_labels(name.partition("=")[2] for name in counts if name.startswith("label="))
+        labels = task.sort_labels(label_counts(counts))
         task.check_labels(labels, counts["accepted"], inputs)
     return Found(labels or [], task.record_size(size), dict(counts), bad)

@@ -180,12 +180,7 @@ class Job(ShardJob):
 
     @functools.cached_property
     def found(self) -> Found:
-        path = f"{self.lines}.json"
-        place = schema.Location(path, advice="Begin anew with --overwrite.")
-        try:
-            return schema.convert(strict_json.read(path), Found, place)
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise place.fault(f"not valid JSON ({error}).") from None
+        return schema.read(Found, schema.Location(f"{self.lines}.json", advice="Begin anew with --overwrite."))
 
     @functools.cached_property
     def paths(self) -> list[str]:

@@ -11,8 +11,8 @@ from data_pipelines.corpora.files import expand
 from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.labelled import RawExample
 from data_pipelines.corpora.tables import BadRow
-from data_pipelines.errors import UsageError
 from data_pipelines.features import Feature
+from data_pipelines.finetuning.row_checks import check_labels
 from data_pipelines.options.create_finetuning_data import RecordOptions
 from data_pipelines.records.encoding import Columns as RecordColumns
 from data_pipelines.text.framing import shorten
@@ -21,7 +21,6 @@ from data_pipelines.text.tokenizer import Pieces, Tokenizer
 from data_pipelines.text.vocabulary import UNKNOWN
 
 WINDOW_NUMBERS = {"max_query_length": 64, "doc_stride": 128}  # those of Google's run_squad.py
-FEW = 20  # with fewer examples, many labels are no sign of a wrong column
 Number, Share = Callable[[str], int], Callable[[str, str], str]
 Row = Mapping[str, Sequence[int] | Sequence[float] | np.ndarray]  # one record: name -> its values, flat
 
@@ -93,18 +92,12 @@ class Task:
         return sorted(names)
 
     def check_labels(self, labels: list[str], num_examples: int, inputs: str) -> None:
-        """Raises a UsageError where the labels that were found show that another column is meant.
+        """Raises an error, as `row_checks.check_labels`, where the labels that were found cannot be meant.
 
         Args:
             inputs: the files, for the message.
         """
-        if len(labels) < 2:
-            raise UsageError(f"{inputs}: holds one label only ({labels[0]!r}); is --label_column right?")
-        if num_examples >= FEW and len(labels) > num_examples / 2:
-            raise UsageError(
-                f"{inputs}: {len(labels)} different labels in {num_examples} examples, such as {labels[0]!r:.40}. "
-                "Is the label column the right one? Name another with --label_column."
-            )
+        check_labels(inputs, labels, num_examples, self.settings.label_column)
 
     def size_of(self, value: dict[str, Any]) -> int:
         """Returns how many texts the example chooses or ranks; the largest one gives the records their shape."""
@@ -205,6 +198,12 @@ def cut(first: Pieces, second: Pieces | None, capacity: int, counts: Counter) ->
     counts["cut"] += is_cut
     counts["cut_tokens"] += len(a) + len(b) - sum(keep)
     return a[: keep[0]], b[: keep[1]], is_cut
+
+
+def label_counts(counts: Mapping[str, int]) -> dict[str, int]:
+    """Returns how often each label occurs, the most frequent first."""
+    found = {name.partition("=")[2]: count for name, count in counts.items() if name.startswith("label=")}
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
 def count_tokens(ids: Sequence[int], tokenizer: Tokenizer, counts: Counter) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from data_pipelines.features import CHARACTERS, Feature
 from data_pipelines.layout import STREAM, Layout
+from data_pipelines.pretraining.stages.pipe import in_batches
 from data_pipelines.pretraining.stages.tokenize import ids_of
 from data_pipelines.text.open_words import OpenVocabulary
 from data_pipelines.text.vocabulary import CLS, SEP
@@ -62,7 +63,8 @@ def stage(settings, vocabulary, rng):
 
     def rows(documents) -> Iterator[Rows]:
         rest = np.zeros((4, 0), np.int32)
-        for sentences in _blocks(documents):
+        for block in in_batches(documents, lambda document: len(document.marked), BLOCK_TOKENS):
+            sentences = [words for each in block for words in np.split(ids_of(each.marked), each.bounds[1:-1])]
             rng.shuffle(sentences)
             made = np.concatenate([rest, *(both_ways(words, begin, end) for words in sentences)], axis=1)
             whole = made.shape[1] // length
@@ -72,20 +74,6 @@ def stage(settings, vocabulary, rng):
             yield Rows(rest, np.array([0, rest.shape[1]]), spelled)
 
     return rows
-
-
-def _blocks(documents) -> Iterator[list[np.ndarray]]:
-    """Yields the sentences of documents, about `BLOCK_TOKENS` at a time."""
-    sentences, size = [], 0
-    for document in documents:
-        ids = ids_of(document.marked)
-        sentences += np.split(ids, document.bounds[1:-1])
-        size += len(ids)
-        if size >= BLOCK_TOKENS:
-            yield sentences
-            sentences, size = [], 0
-    if sentences:
-        yield sentences
 
 
 def columns(settings, rows: Rows, statistics):

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from data_pipelines.ops.cloze import ordinary_ids, replace
 from data_pipelines.ops.compose import Op
-from data_pipelines.ops.framing import STARTS
+from data_pipelines.ops.framing import without_starts
 from data_pipelines.ops.joined import frame
 from data_pipelines.ops.seeds import fold, take_seed, uniform
 from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, Vocabulary
@@ -52,7 +52,7 @@ def mask_fragment(
     choose = _in_each_window if window else _in_the_text
 
     def op(features):
-        features, seed = take_seed({name: value for name, value in features.items() if name not in STARTS})
+        features, seed = take_seed(without_starts(features))
         token_ids, padding_mask = frame(features["token_ids"], features["padding_mask"], cls, sep, pad, length)
         n = tf.reduce_sum(tf.cast(padding_mask, tf.int32), axis=1, keepdims=True) - 2  # (B, 1)
         lengths = tf.clip_by_value(n - span * tf.range(count), 0, span)  # (B, count)

@@ -13,6 +13,11 @@ STARTS = ("word_start", "phrase_start", "entity_start", "sentence_start")  # 1 w
 TOKEN_LABELS = ("capital_labels", "repeated_labels")
 
 
+def without_starts(features) -> dict:
+    """Returns the features but for those of `STARTS`, which do not fit a text that is changed."""
+    return {name: value for name, value in features.items() if name not in STARTS}
+
+
 def frame_pair(vocabulary: Vocabulary, sequence_length: int, frame: Frame = BERT) -> Op:
     """Returns `[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` where the second segment is empty (Devlin et al., 2018, figure 2), or
     another frame.

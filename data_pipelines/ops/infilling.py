@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from data_pipelines.ops.cloze import draw
 from data_pipelines.ops.compose import Op
-from data_pipelines.ops.framing import STARTS
+from data_pipelines.ops.framing import STARTS, without_starts
 from data_pipelines.ops.groups import compact, ranks, words_of
 from data_pipelines.ops.seeds import fold, take_seed, uniform
 
@@ -74,7 +74,7 @@ def infill_text(
         if random:
             drawn = uniform(fold(seed, 3), length) < random
             noisy = tf.where((noisy == mask_id) & drawn, draw(drawable, fold(seed, 4), length), noisy)
-        features = {name: value for name, value in features.items() if name not in STARTS}
+        features = without_starts(features)
         return {**features, "token_ids": noisy, "padding_mask": tf.sequence_mask(count, length)}
 
     return op

@@ -6,7 +6,7 @@ compose(join_segments(length - 2), permute_sentences(), infill_text(...), frame_
 import tensorflow as tf
 
 from data_pipelines.ops.compose import Op
-from data_pipelines.ops.framing import STARTS
+from data_pipelines.ops.framing import STARTS, without_starts
 from data_pipelines.ops.groups import compact
 from data_pipelines.text.byte_pairs import byte_symbols
 from data_pipelines.text.vocabulary import CLS, PAD, SEP, Vocabulary
@@ -71,7 +71,7 @@ def frame_denoising(vocabulary: Vocabulary, length: int) -> Op:
     bos, eos, pad = vocabulary[CLS], vocabulary[SEP], vocabulary[PAD]
 
     def op(features):
-        features = {name: value for name, value in features.items() if name not in STARTS}
+        features = without_starts(features)
         clean, _ = frame(features.pop("clean_ids"), features.pop("clean_mask"), bos, eos, pad, length)
         features["token_ids"], features["padding_mask"] = frame(
             features["token_ids"], features["padding_mask"], bos, eos, pad, length

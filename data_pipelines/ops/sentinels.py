@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.compose import Op
-from data_pipelines.ops.framing import STARTS
+from data_pipelines.ops.framing import without_starts
 from data_pipelines.ops.groups import compact
 from data_pipelines.ops.seeds import fold, take_seed, uniform
 from data_pipelines.text.vocabulary import Vocabulary
@@ -41,7 +41,7 @@ def corrupt_spans(
     input_length, target_length = corrupted_lengths(length, density, mean)
 
     def op(features):
-        features, seed = take_seed({name: value for name, value in features.items() if name not in STARTS})
+        features, seed = take_seed(without_starts(features))
         token_ids, real = features["token_ids"], features["padding_mask"]
         n = tf.reduce_sum(tf.cast(real, tf.int32), axis=1)  # (B,)
         hidden, run = noise(n, token_ids.shape[1], seed, density, mean)

@@ -4,7 +4,7 @@ rotation."""
 import tensorflow as tf
 
 from data_pipelines.ops.compose import Op
-from data_pipelines.ops.framing import STARTS
+from data_pipelines.ops.framing import without_starts
 from data_pipelines.ops.groups import compact, ranks
 from data_pipelines.ops.infilling import keep_target
 from data_pipelines.ops.seeds import fold, take_seed, uniform
@@ -39,7 +39,7 @@ def delete_tokens(rate: float) -> Op:
         keep = real & ~draw(real, seed, rate)
         count = tf.reduce_sum(tf.cast(keep, tf.int32), axis=1)
         token_ids = compact(features["token_ids"], keep, length)
-        return {**_without_starts(features), "token_ids": token_ids, "padding_mask": tf.sequence_mask(count, length)}
+        return {**without_starts(features), "token_ids": token_ids, "padding_mask": tf.sequence_mask(count, length)}
 
     return op
 
@@ -62,7 +62,7 @@ def rotate_document(rate: float = 1.0) -> Op:
         first = tf.where(chance < rate, tf.cast(where * tf.cast(count, tf.float32), tf.int32), 0)
         place = tf.range(length)[None, :]
         source = tf.where(place < count, (place + first) % count, place)
-        return {**_without_starts(features), "token_ids": tf.gather(features["token_ids"], source, batch_dims=1)}
+        return {**without_starts(features), "token_ids": tf.gather(features["token_ids"], source, batch_dims=1)}
 
     return op
 
@@ -72,7 +72,3 @@ def draw(real: tf.Tensor, seed: tf.Tensor, rate: float) -> tf.Tensor:
     count = tf.reduce_sum(tf.cast(real, tf.float64), axis=1, keepdims=True)
     wanted = tf.cast(tf.math.ceil(count * rate), tf.int32)
     return real & (ranks(tf.where(real, uniform(fold(seed, 0), real.shape[1]), 2.0)) < wanted)
-
-
-def _without_starts(features) -> dict:
-    return {name: value for name, value in features.items() if name not in STARTS}

@@ -103,7 +103,8 @@ def claim(output_dir: str, described: dict, resume: bool, overwrite: bool) -> Ma
     if MANIFEST in names:
         stored = Manifest.read(output_dir).settings.to_json()
     elif PLAN in names:
-        stored = _read_plan(os.path.join(output_dir, PLAN))
+        plan = os.path.join(output_dir, PLAN)
+        stored = schema.read(dict, schema.Location(plan, advice="Begin anew with --overwrite."))
     if names and not resume:
         state = "holds finished records" if MANIFEST in names else "is not empty"
         raise UsageError(
@@ -125,14 +126,6 @@ def claim(output_dir: str, described: dict, resume: bool, overwrite: bool) -> Ma
     if stored is None:
         write_json(os.path.join(output_dir, PLAN), described)
     return None
-
-
-def _read_plan(path: str) -> dict:
-    place = schema.Location(path, advice="Begin anew with --overwrite.")
-    try:
-        return schema.convert(strict_json.read(path), dict, place)
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise place.fault(f"not valid JSON ({error}).") from None
 
 
 def abandon(output_dir: str) -> None:

@@ -9,7 +9,7 @@ from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
 from data_pipelines.finetuning.row_checks import no_label_warning
 from data_pipelines.finetuning.shown import pair
-from data_pipelines.finetuning.task import Task, count_tokens, cut
+from data_pipelines.finetuning.task import Task, count_tokens, cut, label_counts
 from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.labels import sort_labels
 
@@ -98,7 +98,7 @@ class Classify(Task):
 
     @classmethod
     def warnings(cls, counts, names):
-        labels = {name.partition("=")[2]: count for name, count in counts.items() if name.startswith("label=")}
+        labels = label_counts(counts)
         total = sum(labels.values())
         if names and (found := no_label_warning(names)):
             yield found

@@ -1,10 +1,12 @@
 """Gathers documents into blocks of pieces: the working set of the layouts, so that memory does not grow."""
 
 import dataclasses
+import random
 from collections.abc import Iterator
 
 import numpy as np
 
+from data_pipelines.pretraining.stages.pipe import in_batches
 from data_pipelines.pretraining.stages.tokenize import Tokens
 
 BLOCK_TOKENS = 1_000_000
@@ -22,19 +24,15 @@ class Block:
     marked: np.ndarray
     documents: list[list[int]]
 
+    def another_document(self, index: int, rng: random.Random) -> list[int]:
+        """Returns the bounds of a random document other than that of this index; there must be two."""
+        other = rng.randrange(len(self.documents) - 1)
+        return self.documents[other + (other >= index)]
+
 
 def blocks(documents: Iterator[Tokens], block_tokens: int = BLOCK_TOKENS) -> Iterator[Block]:
-    """Documents in blocks of at least `block_tokens` pieces, but for the last."""
-    gathered: list[Tokens] = []
-    size = 0
-    for document in documents:
-        gathered.append(document)
-        size += len(document.marked)
-        if size >= block_tokens:
-            yield _block(gathered)
-            gathered, size = [], 0
-    if gathered:
-        yield _block(gathered)
+    """Returns documents in blocks of at least `block_tokens` pieces, but for the last."""
+    return map(_block, in_batches(documents, lambda document: len(document.marked), block_tokens))
 
 
 def _block(gathered: list[Tokens]) -> Block:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from data_pipelines.pretraining.sorted_sums import summed
-from data_pipelines.pretraining.stages.pipe import Stage
+from data_pipelines.pretraining.stages.pipe import Stage, in_batches
 from data_pipelines.pretraining.stages.tokenize import Tokens, ids_of
 
 AT_ONCE = 1 << 21  # pairs; sums of so many are made in memory
@@ -47,14 +47,8 @@ def pair_counts(window: int, symmetric: bool, weighted: bool, left_out: np.ndarr
 
 def _gathered(documents: Iterator[Tokens], left_out: np.ndarray, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yields the words of at least `size` pieces of documents side by side, and the place of each in its document, from 0."""
-    held: list[np.ndarray] = []
-    for document in documents:
-        ids = ids_of(document.marked)
-        held.append(ids[~np.isin(ids, left_out)])
-        if sum(map(len, held)) >= size:
-            yield np.concatenate(held), np.concatenate([np.arange(len(words)) for words in held])
-            held = []
-    if held:
+    ids = (ids_of(document.marked) for document in documents)
+    for held in in_batches((words[~np.isin(words, left_out)] for words in ids), len, size):
         yield np.concatenate(held), np.concatenate([np.arange(len(words)) for words in held])
 
 

@@ -192,9 +192,7 @@ def pairs(
     return _by_blocks(block_pairs, rng, block_tokens, label)
 
 
-def sentence_pairs(
-    max_sequence_length: int, num_passes: int, rng: random.Random, block_tokens: int = BLOCK_TOKENS
-) -> Stage:
+def sentence_pairs(max_sequence_length: int, num_passes: int, rng: random.Random) -> Stage:
     """Pairs of two single sentences: neighbours, or, in half of the pairs, the second from another document.
 
     SENTENCE-PAIR+NSP of RoBERTa (Liu et al., 2019, section 4.2). Every sentence but the last of a document opens one.
@@ -214,7 +212,7 @@ def sentence_pairs(
         spans = sentences.bounds[np.stack([here, here + 1, place, place + 1], axis=1)].reshape(-1, 2, 2)
         return Pairs(_truncate(spans, max_sequence_length - 3, lanes, draws), is_random)
 
-    return _by_blocks(block_pairs, rng, block_tokens, "next_sentence_labels")
+    return _by_blocks(block_pairs, rng, BLOCK_TOKENS, "next_sentence_labels")
 
 
 def _by_blocks(block_pairs, rng: random.Random, block_tokens: int, label: str) -> Stage:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from data_pipelines.pretraining.stages.blocks import BLOCK_TOKENS, Block, blocks
+from data_pipelines.pretraining.stages.blocks import Block, blocks
 from data_pipelines.pretraining.stages.example import Examples
 from data_pipelines.pretraining.stages.pipe import Stage
 from data_pipelines.pretraining.stages.sentences import gather
@@ -16,9 +16,7 @@ SAME_DOCUMENT, OTHER_DOCUMENT = 1, 2
 Span = tuple[int, int]
 
 
-def paragraphs(
-    max_sequence_length: int, num_passes: int, rng: random.Random, block_tokens: int = BLOCK_TOKENS
-) -> Stage:
+def paragraphs(max_sequence_length: int, num_passes: int, rng: random.Random) -> Stage:
     """Returns three segments: A and B, which are whole sentences side by side, and C, which may stand in place of B.
 
     All tasks of ERNIE 2.0 that plain text can give learn from these (Sun et al., 2020, arXiv 1907.12412, section 3.2). A and B,
@@ -32,7 +30,7 @@ def paragraphs(
 
     def stage(documents):
         counts = {SAME_DOCUMENT: 0, OTHER_DOCUMENT: 0}
-        for block in blocks(documents, block_tokens):
+        for block in blocks(documents):
             marked, found, labels = block.marked.copy(), [], []
             for index, bounds in enumerate(block.documents):
                 runs = list(gather(bounds, capacity))
@@ -86,8 +84,7 @@ def _elsewhere(
         return _sentences(bounds, start, last, room), SAME_DOCUMENT
     if len(block.documents) == 1:
         return (first[0], first[0]), OTHER_DOCUMENT  # there is nothing else
-    other = rng.randrange(len(block.documents) - 1)
-    bounds = block.documents[other + (other >= index)]
+    bounds = block.another_document(index, rng)
     start = rng.randrange(len(bounds) - 1)
     return _sentences(bounds, start, len(bounds) - 1, room), OTHER_DOCUMENT
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from data_pipelines.pretraining.stages.blocks import BLOCK_TOKENS, blocks
+from data_pipelines.pretraining.stages.blocks import blocks
 from data_pipelines.pretraining.stages.example import Examples
 from data_pipelines.pretraining.stages.pipe import Stage
 from data_pipelines.pretraining.stages.tokenize import Tokens
 
 
-def doc_sentences(max_sequence_length: int, num_passes: int = 1, block_tokens: int = BLOCK_TOKENS) -> Stage:
+def doc_sentences(max_sequence_length: int, num_passes: int = 1) -> Stage:
     """Gathers whole sentences of one document until the next would exceed the length, with `[CLS]` and `[SEP]`.
 
     The end of a document gives a shorter example. A sentence that is too long for any example is cut.
@@ -21,16 +21,14 @@ def doc_sentences(max_sequence_length: int, num_passes: int = 1, block_tokens: i
     capacity = max_sequence_length - 2
 
     def stage(documents):
-        for block in blocks(documents, block_tokens):
+        for block in blocks(documents):
             runs = [run for bounds in block.documents for run in num_passes * list(gather(bounds, capacity))]
             yield Examples.of(block.marked, runs, {}, 1)
 
     return stage
 
 
-def full_sentences(
-    max_sequence_length: int, separator: np.ndarray, num_passes: int = 1, block_tokens: int = BLOCK_TOKENS
-) -> Stage:
+def full_sentences(max_sequence_length: int, separator: np.ndarray, num_passes: int = 1) -> Stage:
     """Works as `doc_sentences`, but goes on across the ends of documents, where `separator` stands as one more token.
 
     A pass is one over all documents of a block, so that no example holds a document twice, which would tell what is hidden.
@@ -45,7 +43,7 @@ def full_sentences(
             yield Tokens(np.concatenate([document.marked, separator]), document.bounds)
 
     def stage(documents):
-        for block in blocks(parted(documents), block_tokens):
+        for block in blocks(parted(documents)):
             runs: list[tuple[int, int]] = []
             for bounds in block.documents:
                 for begin, end in gather(bounds, capacity, runs.pop() if runs else None):

@@ -42,9 +42,7 @@ def stream(max_sequence_length: int, end: np.ndarray, block_tokens: int = BLOCK_
     return stage
 
 
-def stream_bidirectional(
-    max_sequence_length: int, reuse_length: int, end: np.ndarray, rng: random.Random, block_tokens: int = BLOCK_TOKENS
-) -> Stage:
+def stream_bidirectional(max_sequence_length: int, reuse_length: int, end: np.ndarray, rng: random.Random) -> Stage:
     """XLNet's examples: a run of the stream, then two segments A and B that go on, or of which B comes from elsewhere.
 
     Each block is read forwards, and then backwards, piece by piece from its end (`is_reversed`).
@@ -61,7 +59,7 @@ def stream_bidirectional(
     capacity = max_sequence_length - reuse_length - 3
 
     def stage(documents):
-        for block in blocks(_closed(documents, end), block_tokens):
+        for block in blocks(_closed(documents, end)):
             sentences = np.unique(list(itertools.chain.from_iterable(block.documents)))
             yield read(block.marked, sentences, 0)
             yield read(block.marked[::-1], len(block.marked) - sentences[::-1], 1)

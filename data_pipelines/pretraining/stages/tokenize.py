@@ -12,7 +12,7 @@ import numpy as np
 
 from data_pipelines.corpora.documents import Document
 from data_pipelines.pretraining.stages.chunks import ChunkedTokenizer
-from data_pipelines.pretraining.stages.pipe import Stage
+from data_pipelines.pretraining.stages.pipe import Stage, in_batches
 from data_pipelines.pretraining.stages.word_cache import WordCache
 from data_pipelines.text.lexicon import Lexicon
 from data_pipelines.text.tokenizer import Pieces, Tokenizer
@@ -88,7 +88,7 @@ def tokenize(
     encode = encoder.one_by_one if verbatim else encoder.choose()
 
     def stage(documents: Iterator[Document]) -> Iterator[Tokens]:
-        for batch in _batches(documents):
+        for batch in in_batches(documents, lambda document: sum(map(len, document.sentences)), TOGETHER):
             marked, bounds = encode(list(_texts(batch, blank)))
             statistics["tokens"] += len(marked)
             ids = ids_of(marked)
@@ -211,16 +211,3 @@ def _chunked(tokenizer: Tokenizer) -> ChunkedTokenizer:
 @functools.lru_cache(2)
 def _cached(tokenizer: Tokenizer) -> WordCache:
     return WordCache(tokenizer, mark)
-
-
-def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
-    batch: list[Document] = []
-    size = 0
-    for document in documents:
-        batch.append(document)
-        size += sum(map(len, document.sentences))
-        if size >= TOGETHER:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

@@ -2,14 +2,14 @@
 
 import random
 
-from data_pipelines.pretraining.stages.blocks import BLOCK_TOKENS, blocks
+from data_pipelines.pretraining.stages.blocks import blocks
 from data_pipelines.pretraining.stages.example import Examples
 from data_pipelines.pretraining.stages.pipe import Stage
 
 TURNS = 3  # of a dialogue, at most, in one example
 
 
-def dialogue(max_sequence_length: int, num_passes: int, rng: random.Random, block_tokens: int = BLOCK_TOKENS) -> Stage:
+def dialogue(max_sequence_length: int, num_passes: int, rng: random.Random) -> Stage:
     """Returns two or three turns in a row of a dialogue; in half of the examples one turn comes from another dialogue.
 
     For the dialogue language model of ERNIE 1.0 (Sun et al., 2019, arXiv 1904.09223, section 3.3.2). Each example holds
@@ -19,7 +19,7 @@ def dialogue(max_sequence_length: int, num_passes: int, rng: random.Random, bloc
     """
 
     def stage(documents):
-        for block in blocks(documents, block_tokens):
+        for block in blocks(documents):
             rng.shuffle(block.documents)
             found, labels, roles = [], [], []
             for _ in range(num_passes):
@@ -31,7 +31,7 @@ def dialogue(max_sequence_length: int, num_passes: int, rng: random.Random, bloc
                         chosen = turns[start : start + size]
                         is_real = rng.random() < 0.5 or len(block.documents) == 1
                         if not is_real:
-                            other = _other_dialogue(block.documents, index, rng)
+                            other = block.another_document(index, rng)
                             place = rng.randrange(len(other) - 1)
                             chosen[rng.randrange(size)] = other[place], other[place + 1]
                         found.append(_fitted(chosen, max_sequence_length - 1 - size))
@@ -43,12 +43,6 @@ def dialogue(max_sequence_length: int, num_passes: int, rng: random.Random, bloc
     return stage
 
 
-def _other_dialogue(dialogues: list[list[int]], index: int, rng: random.Random) -> list[int]:
-    """Returns a random dialogue that is another one; there must be two."""
-    other = rng.randrange(len(dialogues) - 1)
-    return dialogues[other + (other >= index)]
-
-
 def _fitted(turns: list[tuple[int, int]], capacity: int) -> list[tuple[int, int]]:
     sizes = [end - begin for begin, end in turns]
     while sum(sizes) > capacity:
@@ -58,7 +52,7 @@ def _fitted(turns: list[tuple[int, int]], capacity: int) -> list[tuple[int, int]
     return fitted + [(0, 0)] * (TURNS - len(fitted))
 
 
-def parallel(max_sequence_length: int, block_tokens: int = BLOCK_TOKENS) -> Stage:
+def parallel(max_sequence_length: int) -> Stage:
     """Returns a text and its translation, in the order of the corpus.
 
     A pair of which either side has more than `max_sequence_length` - 1 pieces, one place being kept for the end token, is
@@ -67,7 +61,7 @@ def parallel(max_sequence_length: int, block_tokens: int = BLOCK_TOKENS) -> Stag
     """
 
     def stage(documents):
-        for block in blocks(documents, block_tokens):
+        for block in blocks(documents):
             found = []
             for bounds in block.documents:
                 if len(bounds) == 3 and max(bounds[1] - bounds[0], bounds[2] - bounds[1]) < max_sequence_length:
