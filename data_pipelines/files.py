@@ -66,9 +66,8 @@ def whole_file(path: str, mode: str = "wb", newline: str | None = None) -> Itera
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.remove(temporary)
-        if (
-            isinstance(error, OSError) and error.errno and error.filename is None
-        ):  # such as a full disk, which names no file
+        # Such as a full disk, which names no file.
+        if isinstance(error, OSError) and error.errno and error.filename is None:
             raise OSError(error.errno, error.strerror, path) from None
         raise
 

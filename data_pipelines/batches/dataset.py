@@ -110,9 +110,8 @@ class Batches:
             groups = self.grouping.groups(source.lengths(item), self.batch_size)  # (G, W), -1 where empty
             groups = tf.gather(groups, permutation(self.seed + 3, epoch, tf.gather(index, groups[:, 0])))
             count = tf.shape(groups, tf.int64)[0]
-            where = tf.stack(
-                [tf.fill([count], epoch), tf.fill([count], window), tf.range(1, count + 1)], axis=1
-            )  # (G, 3)
+            columns = tf.fill([count], epoch), tf.fill([count], window), tf.range(1, count + 1)
+            where = tf.stack(columns, axis=1)  # (G, 3)
             real, places = groups >= 0, tf.maximum(groups, 0)
             item = tf.where(real, tf.gather(item, places), tf.zeros([], item.dtype))
             return tf.data.Dataset.from_tensor_slices((where, tf.where(real, tf.gather(index, places), groups), item))

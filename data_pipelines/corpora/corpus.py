@@ -53,46 +53,13 @@ _LOOKED_AT = 16  # files whose beginnings are looked at before the work
 
 
 @dataclasses.dataclass(frozen=True)
-class Share:
-    """What one part holds of one source: the bytes [low, high) of its files, one behind the other.
-
-    Attributes:
-        begin: where the first of `paths` begins in the source.
-        capacity: size of a part; files below it that cannot be cut belong to one part as a whole.
-        is_utf8: whether text files may be cut at bytes.
-    """
-
-    paths: list[str]
-    targets: list[str] | None
-    sizes: array
-    layout: Layout
-    begin: int
-    low: int
-    high: int
-    capacity: int
-    is_utf8: bool = True
-
-    def pieces(self) -> Iterator[Piece]:
-        begin = self.begin
-        for index, (path, size) in enumerate(zip(self.paths, self.sizes, strict=True)):
-            kind = self.layout.of(path)
-            start, end = max(self.low, begin) - begin, min(self.high, begin + size) - begin
-            target = self.targets[index] if self.targets else None
-            if (size <= self.capacity or kind == VERBATIM) and not can_cut(path, kind, target, self.is_utf8):
-                here = self.low <= begin + size // 2 < self.high
-                start, end = (0, size) if here else (0, 0)
-            if start < end:
-                yield Piece(path, kind, start, end, size, target)
-            begin += size
-
-
-@dataclasses.dataclass(frozen=True)
 class Source:
     """The files of one weight.
 
     Attributes:
         paths: sorted; without empty ones.
         targets: the translations of `paths`, if they lie in files of their own.
+        sizes, offsets: of each file, and where it begins, with all files one behind the other; last of `offsets` stands the end.
         layout: how to read each file.
         is_utf8: whether text files may be cut at bytes.
     """
@@ -105,25 +72,51 @@ class Source:
     layout: Layout
     is_utf8: bool = True
 
-    def share(self, part: int, num_parts: int) -> Share:
+    def share(self, part: int, num_parts: int) -> "Share":
         total = self.offsets[-1]
         low, high = total * part // num_parts, total * (part + 1) // num_parts
         first = max(0, bisect.bisect_right(self.offsets, low) - 1)
         last = bisect.bisect_left(self.offsets, high)
-        targets = self.targets[first:last] if self.targets else None
-        begin = self.offsets[first]
-        capacity = total // num_parts
-        return Share(
-            self.paths[first:last],
-            targets,
-            self.sizes[first:last],
-            self.layout,
-            begin,
-            low,
-            high,
-            capacity,
-            self.is_utf8,
+        held = dataclasses.replace(
+            self,
+            paths=self.paths[first:last],
+            targets=self.targets and self.targets[first:last],
+            sizes=self.sizes[first:last],
+            offsets=self.offsets[first : last + 1],
         )
+        return Share(held, low, high, total // num_parts)
+
+    def files(self) -> Iterator[tuple[Piece, bool]]:
+        """Yields each file as a whole, and whether several parts can share it without reading all of it."""
+        for index, (path, size) in enumerate(zip(self.paths, self.sizes, strict=True)):
+            kind, target = self.layout.of(path), self.targets[index] if self.targets else None
+            is_plain = target is None and self.is_utf8 and not is_compressed(path)
+            can_cut = kind in ("parquet", "tfds") or (kind not in ("csv", VERBATIM) and is_plain)
+            yield Piece(path, kind, 0, size, size, target), can_cut
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """What one part holds of one source: the bytes [low, high) of its files, one behind the other.
+
+    Attributes:
+        source: with no other files than those that lie there.
+        capacity: size of a part; files below it that cannot be cut belong to one part as a whole.
+    """
+
+    source: Source
+    low: int
+    high: int
+    capacity: int
+
+    def pieces(self) -> Iterator[Piece]:
+        for begin, (whole, can_cut) in zip(self.source.offsets, self.source.files(), strict=False):
+            start, end = max(self.low, begin) - begin, min(self.high, begin + whole.size) - begin
+            if (whole.size <= self.capacity or whole.format == VERBATIM) and not can_cut:
+                here = self.low <= begin + whole.size // 2 < self.high
+                start, end = (0, whole.size) if here else (0, 0)
+            if start < end:
+                yield whole._replace(start=start, end=end)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +124,6 @@ class Part:
     """A part of a corpus: all that a worker needs to read it."""
 
     shares: list[Share]
-    weights: list[float]
     reading: Reading
 
     @property
@@ -179,12 +171,10 @@ class Corpus:
     def most_parts(self) -> int:
         """More parts than this would only read the same files again and again."""
         most = 0
-        for source in self.sources:
-            for index, path in enumerate(source.paths):
-                target = source.targets and source.targets[index]
-                if can_cut(path, source.layout.of(path), target, source.is_utf8):
-                    return 1 << 30
-                most += 1 if source.layout.of(path) == VERBATIM else MOST_SHARES
+        for whole, can_cut in itertools.chain.from_iterable(source.files() for source in self.sources):
+            if can_cut:
+                return 1 << 30
+            most += 1 if whole.format == VERBATIM else MOST_SHARES
         return most
 
     def cut(self, num_parts: int) -> list[Part]:
@@ -192,8 +182,7 @@ class Corpus:
         return [self.part(index, num_parts) for index in range(num_parts)]
 
     def part(self, index: int, num_parts: int) -> Part:
-        shares = [source.share(index, num_parts) for source in self.sources]
-        return Part(shares, [source.weight for source in self.sources], self.reading)
+        return Part([source.share(index, num_parts) for source in self.sources], self.reading)
 
     def whole(self) -> Part:
         return self.part(0, 1)
@@ -212,18 +201,13 @@ def read_documents(part: Part, monitor: Monitor | None = None) -> Iterator[Docum
     def opener(share: Share):
         return lambda first: _read_share(share, part.reading, monitor if first else Monitor())
 
-    return mix([opener(share) for share in part.shares], part.weights, part.reading.when_exhausted, monitor.counts)
+    weights = [share.source.weight for share in part.shares]
+    return mix([opener(share) for share in part.shares], weights, part.reading.when_exhausted, monitor.counts)
 
 
 def _read_share(share: Share, reading: Reading, monitor: Monitor) -> Iterator[Document]:
     for piece in share.pieces():
         yield from READERS[piece.format](piece, reading, monitor)
-
-
-def can_cut(path: str, kind: str, target: str | None, is_utf8: bool = True) -> bool:
-    """Returns whether several parts can share a file without reading all of it."""
-    is_plain = is_utf8 and not is_compressed(path)
-    return kind in ("parquet", "tfds") or (kind not in ("csv", VERBATIM) and target is None and is_plain)
 
 
 def open_corpus(

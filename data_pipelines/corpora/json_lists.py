@@ -10,9 +10,8 @@ from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError
 
 CHARACTERS = 1 << 16  # that are read at once; of a longer item as many as were read before
-_PARTS = re.compile(
-    r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}",]', re.DOTALL
-)  # a string, or a sign; a lone quote begins what is not read yet
+# A string, or a sign; a lone quote begins what is not read yet.
+_PARTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}",]', re.DOTALL)
 _BLANK = re.compile(r"[ \t\r\n]*")
 
 

@@ -12,9 +12,8 @@ from data_pipelines.text.html_markup import unescape
 
 # The title may hold quotes; other attributes may follow it.
 _TITLE = re.compile(r"""\btitle=(["'])(.*?)\1(?:\s+[\w:-]+=(?:"[^"]*"|'[^']*'))*\s*>\s*$""")
-_MARKED = re.compile(
-    r"^(?:<h1>(.*)</h1>|# (.*)|=+ ?(.*?) ?=+)$", re.IGNORECASE
-)  # how some versions write it in the text
+# How some versions write it in the text.
+_MARKED = re.compile(r"^(?:<h1>(.*)</h1>|# (.*)|=+ ?(.*?) ?=+)$", re.IGNORECASE)
 
 
 def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:

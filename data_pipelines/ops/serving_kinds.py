@@ -320,9 +320,8 @@ class GraphSentencePiecePair(tf.Module):
         begins = tf.strings.regex_full_match(text, f"(?s){OPENS}.*{CLOSES}.*")  # (B,)
         code = tf.where(begins, tf.strings.regex_replace(text, f"(?s)^({OPENS}.*?{CLOSES}).*$", r"\1"), "")
         rest = tf.strings.substr(text, tf.strings.length(code), tf.strings.length(text))
-        codes = tf.RaggedTensor.from_row_lengths(
-            tf.boolean_mask(code, begins), tf.cast(begins, tf.int64)
-        )  # (B, 0 or 1)
+        lengths = tf.cast(begins, tf.int64)
+        codes = tf.RaggedTensor.from_row_lengths(tf.boolean_mask(code, begins), lengths)  # (B, 0 or 1)
         pieces = tf.concat([codes, self.model.tokenize(rest)], axis=1)
         return pieces.with_flat_values(self.ids.lookup(pieces.flat_values))
 
@@ -339,9 +338,8 @@ class PieceParts(tf.Module):
         lengths = [[length for _, length in parts] if len(parts) > 1 else [WHOLE] for parts in found]
         behind = [[sum(row[place + 1 :]) for place in range(len(row))] for row in lengths]
         ids = [[part for part, _ in parts] for parts in found]
-        self.ids, self.lengths, self.behind = (
-            tf.ragged.constant(x, tf.int32) for x in (ids, lengths, behind)
-        )  # (V, None)
+        # (V, None) each
+        self.ids, self.lengths, self.behind = (tf.ragged.constant(x, tf.int32) for x in (ids, lengths, behind))
 
     def __call__(self, ids, row, first, end) -> tuple[tf.Tensor, ...]:
         """Parts of pieces (P,), which stand in texts `row` from character `first` to `end`: the same of each part."""

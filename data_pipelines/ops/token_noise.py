@@ -55,9 +55,8 @@ def rotate_document(rate: float = 1.0) -> Op:
     def op(features):
         features, seed = take_seed(keep_target(features))
         length = features["token_ids"].shape[1]
-        count = tf.maximum(
-            tf.reduce_sum(tf.cast(features["padding_mask"], tf.int32), axis=1, keepdims=True), 1
-        )  # (B, 1)
+        real = tf.cast(features["padding_mask"], tf.int32)
+        count = tf.maximum(tf.reduce_sum(real, axis=1, keepdims=True), 1)  # (B, 1)
         chance, where = uniform(fold(seed, 0), 1), uniform(fold(seed, 1), 1)  # (B, 1)
         first = tf.where(chance < rate, tf.cast(where * tf.cast(count, tf.float32), tf.int32), 0)
         place = tf.range(length)[None, :]

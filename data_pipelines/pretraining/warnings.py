@@ -17,9 +17,8 @@ def manifest_warnings(manifest: Manifest) -> list[str]:
     counts, settings = manifest.statistics, manifest.settings
     found, tokens = [], counts.get("tokens", 0)
     kind = (settings.tokenizer or {}).get("tokenizer")
-    much = {"words": _MUCH_UNKNOWN_WORDS, "word_characters": 1.0}.get(
-        kind, _MUCH_UNKNOWN
-    )  # the latter keep their letters
+    # Words with characters keep their letters.
+    much = {"words": _MUCH_UNKNOWN_WORDS, "word_characters": 1.0}.get(kind, _MUCH_UNKNOWN)
     if counts.get("unknown_tokens", 0) > much * tokens:
         found.append(
             f"{counts['unknown_tokens'] / tokens:.0%} of the tokens are [UNK], which tell a network nothing. Is the vocabulary "

@@ -30,10 +30,8 @@ def check_contents(source: RecordSource, vocabulary_size: int) -> int:
             raise DataError(
                 f"{source.paths[shard]}: a record among the first {SAMPLE} is damaged. Copy the file again, or make it anew."
             ) from None
-        except (
-            tf.errors.InvalidArgumentError,
-            UnicodeDecodeError,
-        ) as error:  # the latter where TensorFlow quotes bytes
+        # The latter where TensorFlow quotes bytes.
+        except (tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:
             raise DataError(
                 f"{source.paths[shard]}: its records are not those that the others promise ({first_line(error)}). Make all "
                 "files with the same settings."

@@ -13,10 +13,8 @@ from data_pipelines.features import Feature, Features, lengths_of
 from data_pipelines.records.shards import masked_crcs
 
 SAMPLE = 16  # records of the first shard
-LONGEST, TIMES = (
-    4096,
-    256,
-)  # a maximum length is believed up to the one, and up to so many times the longest feature of these records
+# A maximum length is believed up to the one, and up to so many times the longest feature of these records.
+LONGEST, TIMES = 4096, 256
 FLOATS = "float32"
 
 

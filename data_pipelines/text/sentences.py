@@ -14,9 +14,8 @@ _ABBREVIATIONS = frozenset(
     "mr mrs ms messrs dr prof st mt ft vs e.g i.e cf al approx dept est gen col capt lt sgt maj rev hon pres gov sen rep "
     "univ assn bros ave blvd viz ca resp jan feb mar apr jun jul aug sep sept oct nov dec".split()
 )
-_BEFORE_NUMBERS = frozenset(
-    "no nos fig figs eq eqs vol vols p pp sec ch art ref refs".split()
-)  # "no. 3", but "I said no."
+# "no. 3", but "I said no."
+_BEFORE_NUMBERS = frozenset("no nos fig figs eq eqs vol vols p pp sec ch art ref refs".split())
 _MAY_END = frozenset("jr sr etc inc ltd co corp ph.d".split())  # and "U.S.", "p.m.", "I.": the next word decides
 _DOTTED = re.compile(r"[A-Za-z](?:\.[A-Za-z])*")
 _OPENERS = frozenset(

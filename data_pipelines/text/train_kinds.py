@@ -109,9 +109,8 @@ def whole_words(
     segmenter = segmenter or ("jieba" if corpus.language == "zh" else "none")
     split = WordSplitter(lower, segmenter)
     counts = _count(corpus, lambda text: [word for word, _ in split(text)], progress)
-    counts.pop(
-        "<unk>", None
-    )  # prepared corpora, such as WikiText, write it for what is unknown, and so it shall be read
+    # Prepared corpora, such as WikiText, write it for what is unknown, and so it shall be read.
+    counts.pop("<unk>", None)
     return WordTokenizer(_most_frequent(counts, list(SPECIAL_TOKENS), size, min_frequency), lower, segmenter)
 
 

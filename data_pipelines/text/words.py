@@ -118,12 +118,8 @@ def callable_segmenter(name: str) -> Callable[[str], Iterable[str]]:
     module, _, function = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), function)
-    except (
-        ImportError,
-        AttributeError,
-        ValueError,
-        TypeError,
-    ) as error:  # the last two of names such as "" and ".module"
+    # The last two of names such as "" and ".module".
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise UsageError(
             f"--segmenter={name}: cannot be imported ({error}). The module must lie on PYTHONPATH and hold the function."
         ) from None

@@ -37,9 +37,8 @@ class Characters:
 
     def graph(self) -> Callable:
         """Returns a function of texts, string (B,), that returns the same as ragged tensors (B, None) and (B, None, 50)."""
-        from data_pipelines.ops.serving_text import (
-            GraphTokenizer,
-        )  # TensorFlow, which the workers of records do without
+        # TensorFlow, which the workers of records do without.
+        from data_pipelines.ops.serving_text import GraphTokenizer
 
         return GraphTokenizer(self.tokenizer, "core").units
 

@@ -28,8 +28,7 @@ class Ids:
 
     def graph(self) -> Callable:
         """Returns a function of texts, string (B,), that returns `token_ids`, ragged int32 (B, None)."""
-        from data_pipelines.ops.serving_text import (
-            GraphTokenizer,
-        )  # TensorFlow, which the workers of records do without
+        # TensorFlow, which the workers of records do without.
+        from data_pipelines.ops.serving_text import GraphTokenizer
 
         return GraphTokenizer(self.tokenizer, self.serving_ops).units

@@ -76,9 +76,8 @@ class Choose(Lists):
             columns = [[p.ids for p in tokenizer.encode_batch(texts)] for texts in zip(*value["parts"], strict=True)]
             whole = list(zip(*columns, strict=True))
             kept = [fitted(*parts, self.capacity(2)) for parts in whole]
-            texts = [
-                (c, q + o) if whole[0][0] else (q, o) for c, q, o in kept
-            ]  # without a context the question is the first text
+            # Without a context the question is the first text.
+            texts = [(c, q + o) if whole[0][0] else (q, o) for c, q, o in kept]
             row = self.rows(texts, size, tokenizer, counts)
             lost = [sum(map(len, a)) - sum(map(len, b)) for a, b in zip(whole, kept, strict=True)]
             counts.update(cut=sum(map(bool, lost)), cut_tokens=sum(lost))

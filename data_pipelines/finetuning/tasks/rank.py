@@ -59,9 +59,8 @@ class Rank(Lists):
             for places in self._records(index, value["labels"], size):
                 queries = tokenizer.encode_batch([value["query"]] * len(places))
                 candidates = tokenizer.encode_batch([value["candidates"][place] for place in places])
-                kept = [
-                    cut(*pair, self.capacity(2), counts) for pair in zip(queries, candidates, strict=True)
-                ]  # (first, second, whether one was cut)
+                pairs = zip(queries, candidates, strict=True)
+                kept = [cut(*pair, self.capacity(2), counts) for pair in pairs]  # (first, second, whether one was cut)
                 row = self.rows([texts for *texts, _ in kept], size, tokenizer, counts)
                 if self.is_left_out(any(is_cut for *_, is_cut in kept), counts):
                     continue
