@@ -44,7 +44,7 @@ class NonFiniteError(ReportedError):
 
 
 @contextlib.contextmanager
-def named(temporary: str, source: str) -> Iterator[None]:
+def name_source(temporary: str, source: str) -> Iterator[None]:
     """Lets the errors of the body name what the user gave, instead of a temporary copy of it."""
     try:
         yield

@@ -19,7 +19,7 @@ ATTEMPTS = 1000  # to open a file that other runs remove when they end
 
 
 @contextlib.contextmanager
-def locked(folder: str, flag: str = "model_dir") -> Iterator[None]:
+def hold_lock(folder: str, flag: str = "model_dir") -> Iterator[None]:
     """Keeps other processes out of a folder until the body ends, or its process does, however that happens.
 
     The lock is that of the operating system on the file run.lock, which also tells host, process and time. It vanishes with
@@ -68,7 +68,7 @@ def check_free(folder: str, flag: str = "model_dir") -> None:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         raise _taken(folder, flag, owner) from None
-    except (OSError, UnicodeDecodeError):  # no lock, or one that `locked` will look at
+    except (OSError, UnicodeDecodeError):  # no lock, or one that `hold_lock` will look at
         return
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.batches.array_source import ArraySource
-from data_pipelines.batches.grouping import Grouping, fixed
+from data_pipelines.batches.grouping import Grouping, fill_up
 from data_pipelines.errors import DataError
 from data_pipelines.ops.compose import Op
 from data_pipelines.ops.seeds import example_seeds, fold, permutation
@@ -194,7 +194,7 @@ class Batches:
         stream = stream.batch(batch_size, drop_remainder=not fill)
         parts = self.batch_size // batch_size  # in which a batch is read
         stream = stream.enumerate().map(
-            lambda number, examples: fixed(
+            lambda number, examples: fill_up(
                 prepare(*examples, NOT_OF_TRAINING if fill else first_batch + number // parts),
                 batch_size * self.rows_per_example,
             ),

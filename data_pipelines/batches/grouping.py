@@ -49,7 +49,7 @@ class Grouping:
             features, size = self.fit(
                 prepare(number, tf.fill(tf.shape(examples[0]), cursor[0]), *examples), index, batch_size
             )
-            return {**fixed(features, size), "cursor": tf.tile(cursor[None], [size, 1])}
+            return {**fill_up(features, size), "cursor": tf.tile(cursor[None], [size, 1])}
 
         stream = stream.enumerate().map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         return split_among_replicas(stream, batch_size // per_batch).prefetch(tf.data.AUTOTUNE)
@@ -95,7 +95,7 @@ class Buckets(Grouping):
 
     def fit(self, features, index, batch_size):
         width = tf.gather(self.lengths, tf.searchsorted(self.lengths, longest(features)[None])[0])
-        return shortened(features, width), batch_size
+        return shorten_features(features, width), batch_size
 
     def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:
         longest = np.where(groups >= 0, lengths[groups], 0).max(axis=1)
@@ -212,7 +212,7 @@ def longest(features: dict[str, tf.Tensor]) -> tf.Tensor:
     return tf.reduce_max([tf.reduce_max(tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)) for mask in masks])
 
 
-def shortened(features: dict[str, tf.Tensor], width: tf.Tensor) -> dict[str, tf.Tensor]:
+def shorten_features(features: dict[str, tf.Tensor], width: tf.Tensor) -> dict[str, tf.Tensor]:
     """Returns what runs along the tokens cut to `width`, on the side where padding stands."""
     targets = ALONG_TARGETS if "target_ids" in features else ()
     used = tf.cast(tf.reduce_any(tf.cast(features["padding_mask"], tf.bool), axis=0), tf.int32)  # (L,)
@@ -242,7 +242,7 @@ def split_among_replicas(stream: tf.data.Dataset, replicas: int) -> tf.data.Data
     return stream.map(split).unbatch()
 
 
-def fixed(features: dict[str, tf.Tensor], batch_size: int | tf.Tensor) -> dict[str, tf.Tensor]:
+def fill_up(features: dict[str, tf.Tensor], batch_size: int | tf.Tensor) -> dict[str, tf.Tensor]:
     """Fills a batch up with rows of zeros, which have no weight; their number is static where `batch_size` is one."""
     filled = {}
     for name, value in features.items():

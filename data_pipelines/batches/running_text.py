@@ -13,7 +13,7 @@ import numpy as np
 
 from data_pipelines.corpora.corpus import Corpus, open_corpus, read_documents
 from data_pipelines.corpora.documents import Document
-from data_pipelines.corpora.encodings import assumed
+from data_pipelines.corpora.encodings import assumed_encoding
 from data_pipelines.corpora.files import expand
 from data_pipelines.corpora.headers import TEXT_NAMES
 from data_pipelines.corpora.labelled import first_of, read_json_lines
@@ -122,7 +122,7 @@ def read_as_records(patterns: str, tokenizer: Tokenizer, change: Change, setting
 
 
 def _opened(patterns: str, settings: Mapping) -> Corpus:
-    reading = Reading.of({**settings, "encoding": assumed(), "on_bad_text": "fail"})
+    reading = Reading.of({**settings, "encoding": assumed_encoding(), "on_bad_text": "fail"})
     return open_corpus(patterns, settings.get("language", "en"), settings.get("input_format", "auto"), reading)
 
 

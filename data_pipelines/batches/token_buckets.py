@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.batches.grouping import Grouping, longest, shortened
+from data_pipelines.batches.grouping import Grouping, longest, shorten_features
 from data_pipelines.errors import UsageError
 
 FILLED = -1  # a place of a group that is a row without weight; -2 - b says that bucket b has no such row
@@ -51,7 +51,7 @@ class TokenBuckets(Grouping):
         lengths, bucket = tf.constant(self.lengths), tf.cast(-2 - index[-1], tf.int32)
         # A transform may have made an example longer than it was; then the batch is of the length it needs.
         width = tf.gather(lengths, tf.maximum(bucket, tf.searchsorted(lengths, longest(features)[None])[0]))
-        return shortened(features, width), tf.gather(self.sizes, bucket)
+        return shorten_features(features, width), tf.gather(self.sizes, bucket)
 
     def of_host(self, num_hosts: int) -> "TokenBuckets":
         return dataclasses.replace(self, sizes=tuple(size // num_hosts for size in self.sizes))

@@ -43,7 +43,7 @@ def read_babi(path: str) -> Iterator[StoryQuestion]:
     task, sentences, places = task_of(path), [], {}  # places: number of the line -> place in `sentences`
     previous = 0
     for place, line in read_lines(path):
-        number, text = _numbered(line, previous, place)
+        number, text = _split_number(line, previous, place)
         if number == 1:
             sentences, places = [], {}
         previous = number
@@ -142,7 +142,7 @@ def _order(task: str) -> tuple[int, str]:
     return (int(task[2:]), "") if re.fullmatch(r"qa\d+", task) else (10**6, task)
 
 
-def _numbered(line: str, previous: int, place: str) -> tuple[int, str]:
+def _split_number(line: str, previous: int, place: str) -> tuple[int, str]:
     """Returns the number of a line and what stands behind it."""
     number, _, text = line.strip(" ").partition(" ")
     if not number.isascii() or not number.isdigit() or not text.strip():

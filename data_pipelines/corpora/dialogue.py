@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from data_pipelines.corpora.compression import beginning
-from data_pipelines.corpora.documents import Document, kept_lines, limited, lines_of
+from data_pipelines.corpora.documents import Document, kept_lines, lines_of, split_long
 from data_pipelines.corpora.json_lines import DROPPED, field, parse
 from data_pipelines.corpora.lines import LONGEST_RECORD, Lines, Piece
 from data_pipelines.corpora.plain_text import read_sentences
@@ -46,7 +46,7 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
             turns = [
                 " ".join(kept_lines(lines_of(turn.strip()), reading, monitor, lambda: lines.place)) for turn in turns
             ]
-            yield from limited(alternating(turns, "" if reading.language == "zh" else " "), lines.source)
+            yield from split_long(alternate(turns, "" if reading.language == "zh" else " "), lines.source)
 
 
 def _turns(value: Any, reading: Reading, lines: Lines) -> list[str]:
@@ -72,7 +72,7 @@ def _turns(value: Any, reading: Reading, lines: Lines) -> list[str]:
     return turns
 
 
-def alternating(turns: list[str], blank: str = " ") -> list[str]:
+def alternate(turns: list[str], blank: str = " ") -> list[str]:
     """Returns the turns without empty ones. What one speaker says before and behind an empty turn of the other is one turn, so
     that speakers go on to alternate."""
     found: list[str] = []

@@ -42,10 +42,10 @@ def from_text(
         DataError: a line is endless, unless `on_bad_text` drops it.
     """
     if reading.verbatim:
-        yield from continued(with_blanks(text.split("\n")), source)
+        yield from chain_parts(with_blanks(text.split("\n")), source)
         return
     lines = kept_lines(lines_of(text), reading, monitor, place or (lambda: source))
-    yield from limited([s for line in lines for s in reading.split(line.strip()) if s], source)
+    yield from split_long([s for line in lines for s in reading.split(line.strip()) if s], source)
 
 
 def lines_of(text: str) -> list[str]:
@@ -69,7 +69,7 @@ def kept_lines(lines: list[str], reading: Reading, monitor: Monitor, place: Call
     return kept
 
 
-def limited(sentences: list[str], source: str) -> Iterator[Document]:
+def split_long(sentences: list[str], source: str) -> Iterator[Document]:
     """Yields the sentences as one document, or as several where they exceed `LONGEST_DOCUMENT`; nothing without sentences."""
     for start in range(0, len(sentences), LONGEST_DOCUMENT):
         yield Document(sentences[start : start + LONGEST_DOCUMENT], source)
@@ -113,7 +113,7 @@ def cut_before_blanks(text: str) -> Iterator[str]:
         yield text[begin:]
 
 
-def continued(parts: Iterable[str], source: str) -> Iterator[Document]:
+def chain_parts(parts: Iterable[str], source: str) -> Iterator[Document]:
     """Yields the parts of a text as one document, or as several that go on with one another where they exceed
     `LONGEST_DOCUMENT`."""
     kept: list[str] = []

@@ -61,19 +61,19 @@ def assume(name: str) -> Iterator[None]:
         _assumed.reset(token)
 
 
-def assumed() -> str:
+def assumed_encoding() -> str:
     """Returns what `assume` was told; UTF-8 without it."""
     return _assumed.get()
 
 
-def marked(head: bytes) -> str | None:
+def read_mark(head: bytes) -> str | None:
     """Returns the encoding that a byte-order mark tells."""
     return next((name for mark, name in _MARKS if head.startswith(mark)), None)
 
 
 def wide(head: bytes) -> str | None:
     """Returns UTF-16 or UTF-32 by the mark, or by NUL bytes in the same places of all characters; None for anything else."""
-    name = marked(head)
+    name = read_mark(head)
     if name in ("utf-16", "utf-32"):
         return name
     return _wide_without_mark(head)
@@ -106,7 +106,7 @@ def wide_message(path: str, head: bytes, name: str) -> str:
     """Returns what is wrong with a file of UTF-16 or UTF-32 that is to be UTF-8."""
     sign = (
         f"begins with the byte-order mark of {name.upper()}"
-        if marked(head)
+        if read_mark(head)
         else f"looks like {name.upper()}, from its NUL bytes"
     )
     return f"{path}, line 1: not UTF-8: {sign}. Add --encoding={name}, or convert it: iconv -f {name.upper()} -t UTF-8."
@@ -191,8 +191,8 @@ class AsUtf8(io.RawIOBase):
     def __init__(self, stream: BinaryIO, encoding: str):
         self.stream = stream
         self.head = stream.read(LOOKED_AT)
-        name = marked(self.head) or encoding
-        if name in ("utf-16", "utf-32") and not marked(self.head):  # Python would take the order of this machine
+        name = read_mark(self.head) or encoding
+        if name in ("utf-16", "utf-32") and not read_mark(self.head):  # Python would take the order of this machine
             name = wide(self.head) or f"{name}-le"
         self.decoder = codecs.getincrementaldecoder(name)("xmodels-bad-byte")
         self.ready, self.is_finished = b"", False

@@ -26,7 +26,7 @@ class RawExample:
     problem: str | None = None
 
 
-def broken(bad_rows: list[BadRow] | None) -> Iterator[RawExample]:
+def broken_examples(bad_rows: list[BadRow] | None) -> Iterator[RawExample]:
     """Yields rows that a table could not give, as examples with a problem."""
     for row in bad_rows or []:
         yield RawExample(row.place, {}, problem=f"broken row: {row.found}")

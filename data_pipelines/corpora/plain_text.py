@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator
 
-from data_pipelines.corpora.documents import LONGEST_DOCUMENT, Document, continued, limited, lines_of, with_blanks
+from data_pipelines.corpora.documents import LONGEST_DOCUMENT, Document, chain_parts, lines_of, split_long, with_blanks
 from data_pipelines.corpora.lines import ENDLESS, Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.text.sentences import SPLITTERS, join_lines
@@ -67,7 +67,7 @@ def read_documents(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator
     """Yields a document a line, in whole sentences."""
     lines = Lines(piece, "line", reading, monitor)
     for line in lines:
-        yield from limited(reading.split(line), lines.source)
+        yield from split_long(reading.split(line), lines.source)
 
 
 def read_sentences(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
@@ -94,13 +94,13 @@ def read_text(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Docu
         opened = opened if sentences else paragraph.source
         sentences += reading.split(join_lines(paragraph.sentences, reading.language))
         if len(sentences) >= PROSE_DOCUMENT:
-            yield from limited(sentences, opened)
+            yield from split_long(sentences, opened)
             sentences = []
-    yield from limited(sentences, opened)
+    yield from split_long(sentences, opened)
 
 
 def read_verbatim(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
     """Yields the file as one document, with its line ends and blanks; a line end stands behind its last line. Lines may be of
     any length."""
     lines = Lines(piece, "file", reading, monitor, longest=ENDLESS, strip="\n")
-    yield from continued(with_blanks(lines, "\n"), piece.path)
+    yield from chain_parts(with_blanks(lines, "\n"), piece.path)

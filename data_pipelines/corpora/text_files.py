@@ -26,7 +26,7 @@ def open_text(path: str, by_lines: bool = True) -> Iterator[TextIO]:
         DataError: there is no such file, or what goes wrong while it is read; names the file, and the line of bad text.
     """
     check_exists(path)
-    encoding = encodings.assumed()
+    encoding = encodings.assumed_encoding()
     if name := encodings.wide(head := beginning(path, encodings.LOOKED_AT, encoding)):
         raise DataError(encodings.wide_message(path, head, name))
     if message := encodings.binary_message(path, head):

@@ -115,7 +115,7 @@ def as_label(value: Any) -> str:
     return str(value)
 
 
-def padded(sets: list[np.ndarray], length: int | None = None) -> dict[str, np.ndarray]:
+def pad_sets(sets: list[np.ndarray], length: int | None = None) -> dict[str, np.ndarray]:
     """Returns `points` float32 (N, L, D), zeros behind a set, and `padding_mask` bool (N, L).
 
     Raises:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from data_pipelines.corpora import json_lines
-from data_pipelines.corpora.documents import LONGEST_DOCUMENT, Document, limited
+from data_pipelines.corpora.documents import LONGEST_DOCUMENT, Document, split_long
 from data_pipelines.corpora.lines import Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.errors import DataError
@@ -31,7 +31,7 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
             title, opened, begins = _title(line), lines.source, True
         elif line == "</doc>" and opened:
             monitor.counts["empty_documents"] += not sentences
-            yield from limited(sentences, opened)
+            yield from split_long(sentences, opened)
             sentences, opened = [], None
         elif line and opened is None:
             raise DataError(f"{lines.place}: text outside of <doc …> and </doc>. Is this the output of WikiExtractor?")
@@ -41,7 +41,7 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
             begins = False
             sentences += reading.split(unescape(line))
             if len(sentences) >= LONGEST_DOCUMENT:
-                yield from limited(sentences, opened)
+                yield from split_long(sentences, opened)
                 sentences = []
     if opened:
         raise DataError(f"{piece.path}: ends inside an article, without </doc>. Was it copied whole?")

@@ -47,13 +47,13 @@ def fit(
         labels, truth: int (N,) and (M,).
         strengths: inverse ones to choose from; of equally good ones the smallest is taken.
     """
-    kept, held_out = parted(labels, seed)
+    kept, held_out = split_rows(labels, seed)
     scored = [(_score(train[kept], labels[kept], train[held_out], labels[held_out], each), -each) for each in strengths]
     best, strength = max(scored)
     return Fit(_score(train, labels, test, truth, -strength), best, -strength)
 
 
-def parted(labels: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def split_rows(labels: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Returns the places of the rows to fit on, and of those that are held out: of each label the same share, and one row at
     least is kept.
 
@@ -74,14 +74,14 @@ def _score(train, labels, test, truth, strength: float) -> float:
     from sklearn.linear_model import LogisticRegression
 
     if isinstance(train, np.ndarray):
-        train, test = standardized(train, test)
+        train, test = standardize(train, test)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = LogisticRegression(C=strength, max_iter=MOST_STEPS).fit(train, labels)
     return float((model.predict(test) == truth).mean())
 
 
-def standardized(first: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:
+def standardize(first: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:
     """Returns each dimension, (N, D), with mean 0 and deviation 1 in the first part."""
     parts = [np.asarray(part, np.float32) for part in (first, *others)]
     mean, spread = parts[0].mean(axis=0), parts[0].std(axis=0)

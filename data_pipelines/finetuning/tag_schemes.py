@@ -74,7 +74,7 @@ def usual_spelling(tags: Iterable[str]) -> dict[str, str]:
     return {}
 
 
-def respelled(tags: Sequence[str], spelling: Mapping[str, str]) -> list[str]:
+def respell(tags: Sequence[str], spelling: Mapping[str, str]) -> list[str]:
     """Tags as `usual_spelling` says."""
     return [spelling.get(tag, tag) for tag in tags] if spelling else list(tags)
 

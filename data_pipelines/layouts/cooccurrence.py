@@ -51,7 +51,7 @@ def collect(batches, path, settings, statistics):
 def shard(paths, index, settings):
     """Yields the pairs of a part of all keys, in batches of whole records but for the last."""
     rest = np.zeros(0, sorted_sums.ENTRY)
-    for entries in sorted_sums.merged(paths, index, len(paths)):
+    for entries in sorted_sums.merge(paths, index, len(paths)):
         rest = np.concatenate([rest, entries])
         while len(rest) >= PAIRS * TOGETHER:
             yield rest[: PAIRS * TOGETHER]

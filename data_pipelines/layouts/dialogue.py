@@ -2,7 +2,7 @@
 
 import functools
 
-from data_pipelines.corpora.dialogue import alternating
+from data_pipelines.corpora.dialogue import alternate
 from data_pipelines.pretraining.segments import segment_layout
 from data_pipelines.pretraining.stages import turns
 
@@ -12,7 +12,7 @@ def stage(settings, vocabulary, rng):
 
 
 def joining(language: str):
-    return functools.partial(alternating, blank="" if language == "zh" else " ")
+    return functools.partial(alternate, blank="" if language == "zh" else " ")
 
 
 LAYOUT = segment_layout(

@@ -48,10 +48,10 @@ def corrupt_spans(
         marks = tf.gather(tf.constant(list(sentinels), tf.int32), tf.minimum(run // 2, len(sentinels) - 1))
         opens = tf.pad(run[:, 1:] != run[:, :-1], [[0, 0], [1, 0]], constant_values=True) & real
         inputs = tf.where(hidden, marks, token_ids), real & (~hidden | opens)
-        features["token_ids"], features["padding_mask"] = ended(*inputs, input_length, eos_id, pad_id)
+        features["token_ids"], features["padding_mask"] = append_end(*inputs, input_length, eos_id, pad_id)
         # In the target the roles change: visible runs become the sentinels.
         text = tf.where(hidden, token_ids, marks), real & (hidden | opens)
-        labels, used = ended(*text, target_length, eos_id, pad_id)
+        labels, used = append_end(*text, target_length, eos_id, pad_id)
         features["labels"], features["label_weights"] = labels, tf.cast(used, tf.float32)
         features["target_ids"] = tf.pad(labels[:, :-1], [[0, 0], [1, 0]], constant_values=pad_id)
         return features
@@ -104,7 +104,7 @@ def divide(items, parts, most: int, length: int, seed) -> tf.Tensor:
     return tf.sort(tf.where(slot < parts[:, None] - 1, cut_behind + 1, items[:, None]), axis=1)
 
 
-def ended(values, keep, length: int, eos_id: int, pad_id: int) -> tuple[tf.Tensor, tf.Tensor]:
+def append_end(values, keep, length: int, eos_id: int, pad_id: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns what is kept, and `eos_id` behind it, (B, length), with its padding mask."""
     count = tf.reduce_sum(tf.cast(keep, tf.int32), axis=1, keepdims=True)
     place = tf.range(length)[None, :]

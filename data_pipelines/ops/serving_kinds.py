@@ -129,11 +129,11 @@ class GraphByteBpe(tf.Module):
         's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
         """
         kind = tf.gather(self.classes, code)
-        row_starts = row != shifted(row, 1, -1)
-        row_ends = row != shifted(row, -1, -1)
-        previous = tf.where(row_starts, -1, shifted(kind, 1, -1))
-        following = tf.where(row_ends, -1, shifted(kind, -1, -1))
-        before = tf.where(row_starts, -1, shifted(code, 1, -1))
+        row_starts = row != shift(row, 1, -1)
+        row_ends = row != shift(row, -1, -1)
+        previous = tf.where(row_starts, -1, shift(kind, 1, -1))
+        following = tf.where(row_ends, -1, shift(kind, -1, -1))
+        before = tf.where(row_starts, -1, shift(code, 1, -1))
         opens = kind != previous
         # The last blank before a word is on its own, and a plain one goes with the word.
         opens |= (kind == BLANK) & (following != BLANK) & (following != -1)
@@ -144,12 +144,12 @@ class GraphByteBpe(tf.Module):
         short = quote & is_any(one, "stmd")
         pairs = [(one == ord(a)) & (two == ord(b)) for a, b in ("re", "ve", "ll")]
         long = quote & (pairs[0] | pairs[1] | pairs[2])
-        taken = shifted(short | long, 1, False) | shifted(long, 2, False)
-        after = (shifted(short, 2, False) | shifted(long, 3, False)) & (previous != -1)
+        taken = shift(short | long, 1, False) | shift(long, 2, False)
+        after = (shift(short, 2, False) | shift(long, 3, False)) & (previous != -1)
         return row_starts | ((opens | after) & ~taken)
 
 
-def shifted(values: tf.Tensor, by: int, fill) -> tf.Tensor:
+def shift(values: tf.Tensor, by: int, fill) -> tf.Tensor:
     """Returns `values` moved to later places, or by a negative number to earlier ones."""
     padding = tf.fill([abs(by)], tf.constant(fill, values.dtype))
     if by > 0:
@@ -159,7 +159,7 @@ def shifted(values: tf.Tensor, by: int, fill) -> tf.Tensor:
 
 def within(code: tf.Tensor, row: tf.Tensor, ahead: int) -> tf.Tensor:
     """Returns the character so many places ahead in the same text, or -1."""
-    return tf.where(shifted(row, -ahead, -1) == row, shifted(code, -ahead, -1), -1)
+    return tf.where(shift(row, -ahead, -1) == row, shift(code, -ahead, -1), -1)
 
 
 def is_any(code: tf.Tensor, letters: str) -> tf.Tensor:
@@ -198,7 +198,7 @@ class GraphBpe(tf.Module):
         distinct, index = tf.unique(words)
         symbols = tf.strings.unicode_split(distinct, "UTF-8")  # (U, None)
         row = symbols.value_rowids()
-        last = row != shifted(row, -1, -1)
+        last = row != shift(row, -1, -1)
         symbols = tf.where(last, symbols.flat_values + END_OF_WORD, symbols.flat_values)
         ids = tf.RaggedTensor.from_value_rowids(
             self.ids.lookup(symbols), row, tf.size(distinct, tf.int64), validate=False

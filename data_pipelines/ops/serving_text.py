@@ -82,7 +82,7 @@ class GraphTokenizer(tf.Module):
 
     def units(self, text: tf.Tensor) -> dict[str, tf.RaggedTensor]:
         """Returns of the tokens of `text`, string (B,), `token_ids`, int32 (B, None), and what else the network reads of each."""
-        return parted(self.tokenize(text))
+        return split_features(self.tokenize(text))
 
     def features(self, texts: list[tf.Tensor] | tuple[tf.Tensor, ...], max_sequence_length: int) -> dict:
         """Frames one text, or a pair, as `data_pipelines.text.framing.pack` does.
@@ -113,8 +113,8 @@ class GraphTokenizer(tf.Module):
         parts, segments = [], []
         for part in self.frame.of_texts(len(texts)):
             parts.append(ids[part.text] if part.role is None else self._special(part.role, ids[0].nrows()))
-            segments.append(tf.ones_like(parted(parts[-1])["token_ids"]) * part.segment)
-        found = parted(tf.concat(parts, axis=1))
+            segments.append(tf.ones_like(split_features(parts[-1])["token_ids"]) * part.segment)
+        found = split_features(tf.concat(parts, axis=1))
         token_ids = found.pop("token_ids")
         width = tf.maximum(token_ids.bounding_shape(axis=1), 1)  # a frame may be empty, as the texts may
         shape = tf.stack([-1, width])
@@ -130,7 +130,7 @@ class GraphTokenizer(tf.Module):
         return {name: tf.gather(value, turned, batch_dims=1) for name, value in features.items()}
 
 
-def parted(tokens: tf.RaggedTensor | tf.Tensor) -> dict[str, tf.RaggedTensor | tf.Tensor]:
+def split_features(tokens: tf.RaggedTensor | tf.Tensor) -> dict[str, tf.RaggedTensor | tf.Tensor]:
     """Returns the features of tokens: int32 (B, None), or with the characters of each (B, None, 51)."""
     if tokens.shape.rank == 2:
         return {"token_ids": tokens}

@@ -13,7 +13,7 @@ from data_pipelines.ops.serving_kinds import (
     GraphOpenWords,
     GraphSentencePieces,
     GraphWords,
-    shifted,
+    shift,
 )
 from data_pipelines.text.byte_pairs import END_OF_WORD
 from data_pipelines.text.plain_units import SPACE as BLANK
@@ -102,7 +102,7 @@ class PlacedWords(tf.Module):
                 length = tf.where(alone, tf.gather(tf.strings.length(word, unit="UTF8_CHAR"), of_word), length)
             last = tf.cumsum(length)  # (P,), one past the last letter of each piece
             start, end = tf.gather(place, last - length), tf.gather(place, tf.maximum(last - 1, 0)) + 1
-            opens = of_word != shifted(of_word, 1, NOWHERE)
+            opens = of_word != shift(of_word, 1, NOWHERE)
             return by_text(text, tf.gather(found["row"], of_word), tokens, start, end, opens, tf.zeros_like(opens))
 
 
@@ -162,8 +162,8 @@ class PlacedCharacters(tf.Module):
             code, row, place, alone, letter = (tf.boolean_mask(x, kept) for x in (code, row, place, alone, letter))
             ids = self.graph.ids.lookup(tf.strings.unicode_encode(tf.where(letter, code, ord(BLANK))[:, None], "UTF-8"))
             alone |= ~letter
-            same = row == shifted(row, 1, NOWHERE)  # as the piece before: the text, and the character
-            opens = ~same | ((alone | shifted(alone, 1, True)) & (place != shifted(place, 1, NOWHERE)))
+            same = row == shift(row, 1, NOWHERE)  # as the piece before: the text, and the character
+            opens = ~same | ((alone | shift(alone, 1, True)) & (place != shift(place, 1, NOWHERE)))
             columns = row, ids, place, place + 1, opens, ~letter
             if not self.graph.blank:
                 columns = (tf.boolean_mask(x, letter) for x in columns)
@@ -237,8 +237,8 @@ class PlacedBytes(tf.Module):
             bytes_up_to = tf.cumsum(tf.gather(self.lengths, ids))
             first = characters.at_byte(bytes_up_to - tf.gather(self.lengths, ids))
             end = characters.at_byte(bytes_up_to - 1) + 1
-            begins = row != shifted(row, 1, NOWHERE)
-            whole = begins | (first >= shifted(end, 1, 0))  # a piece may begin inside of a character
+            begins = row != shift(row, 1, NOWHERE)
+            whole = begins | (first >= shift(end, 1, 0))  # a piece may begin inside of a character
             behind_line = tf.reduce_any(
                 characters.codes(first - 1)[:, None] == tf.constant([ord(c) for c in LINE_ENDS]), axis=1
             )
@@ -278,7 +278,7 @@ class PlacedSentencePieces(tf.Module):
                 empty = first >= end
             near = characters.are_ideographs(first)
             near |= characters.are_ideographs(first - 1) & (first > tf.gather(characters.before, row))
-            opens = (row != shifted(row, 1, NOWHERE)) | tf.gather(self.opens, ids) | (near & ~empty)
+            opens = (row != shift(row, 1, NOWHERE)) | tf.gather(self.opens, ids) | (near & ~empty)
             if self.graph.cleaning is not None:
                 first, end = in_original(original, characters, place, row, first, end)
             return of_characters(text, original, row, ids, first, end, opens)

@@ -196,7 +196,7 @@ def values_of(options: Any, cls: type) -> dict[str, Any]:
     return {each.name: getattr(options, each.name) for each in options_of(cls)}
 
 
-def given(options: Any) -> dict[str, Any]:
+def changed_options(options: Any) -> dict[str, Any]:
     """Returns the options that differ from their defaults."""
     values = {each.name: (getattr(options, each.name), each.default) for each in options_of(type(options))}
     return {name: value for name, (value, default) in values.items() if value != default}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from data_pipelines.corpora.corpus import Corpus
 from data_pipelines.errors import DataError, ReportedError, UsageError
 from data_pipelines.files import whole_file
-from data_pipelines.lock import locked
+from data_pipelines.lock import hold_lock
 from data_pipelines.pretraining.job import Job, prepare
 from data_pipelines.pretraining.parts import collect_part, fingerprint_part
 from data_pipelines.pretraining.settings import Settings
@@ -52,7 +52,7 @@ def create(
     except ValueError as error:
         raise UsageError(f"--beam_options={options}: {error}") from None
     job = prepare(settings, output_dir, corpus)
-    with locked(output_dir, "output_dir"):
+    with hold_lock(output_dir, "output_dir"):
         return _create(pipeline, job, resume, overwrite)
 
 

@@ -16,7 +16,7 @@ from data_pipelines import paths
 from data_pipelines.corpora.corpus import Corpus, Part
 from data_pipelines.corpora.layouts import VERBATIM
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.lock import locked
+from data_pipelines.lock import hold_lock
 from data_pipelines.pretraining import duplicates
 from data_pipelines.pretraining.parts import collect_part, fingerprint_part, merge_parts, write_part
 from data_pipelines.pretraining.settings import Settings, open_lexicons
@@ -65,7 +65,7 @@ def create(
 
 def make_records(job: "ShardJob", num_workers: int, resume: bool, overwrite: bool, report: Report) -> Manifest:
     """Makes all shards of a job in its folder, which nobody else may work in; arguments and errors as of `create`."""
-    with locked(job.folder, "output_dir"):
+    with hold_lock(job.folder, "output_dir"):
         if manifest := record_folder.claim(job.folder, job.described, resume, overwrite):
             return manifest
         return _make_rounds(job, num_workers, report)

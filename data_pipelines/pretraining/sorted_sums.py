@@ -16,7 +16,7 @@ ENTRY = np.dtype([("key", "<u8"), ("sum", "<f8")])
 IN_MEMORY = 1 << 22  # entries, 64 MB; a sort takes about three times as much
 
 
-def summed(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+def sum_by_key(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Returns the entries (M,) of numbers (N,) with keys (N,) in any order. Equal keys are summed in their order."""
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
@@ -28,7 +28,7 @@ def summed(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def write(pieces: Iterable[np.ndarray], path: str, in_memory: int = IN_MEMORY) -> int:
-    """Writes the sums over pieces, entries as of `summed`, into a file; returns how many entries it has.
+    """Writes the sums over pieces, entries as of `sum_by_key`, into a file; returns how many entries it has.
 
     Args:
         in_memory: the most entries that are sorted at once; more of them go to the disk as runs, which are merged at the end.
@@ -50,7 +50,7 @@ def write(pieces: Iterable[np.ndarray], path: str, in_memory: int = IN_MEMORY) -
             empty()
         count = 0
         with whole_file(path) as file:
-            for entries in merged(runs, in_memory=in_memory) if runs else map(_joined, [held] if held else []):
+            for entries in merge(runs, in_memory=in_memory) if runs else map(_joined, [held] if held else []):
                 file.write(entries.tobytes())
                 count += len(entries)
         return count
@@ -60,7 +60,7 @@ def write(pieces: Iterable[np.ndarray], path: str, in_memory: int = IN_MEMORY) -
                 os.remove(run)
 
 
-def merged(paths: Sequence[str], share: int = 0, shares: int = 1, in_memory: int = IN_MEMORY) -> Iterator[np.ndarray]:
+def merge(paths: Sequence[str], share: int = 0, shares: int = 1, in_memory: int = IN_MEMORY) -> Iterator[np.ndarray]:
     """Yields the sums over several files, in ascending order of the keys, in blocks of at most about `in_memory` entries.
 
     The sums of equal keys are added in the order of the files, so that they do not depend on `in_memory`.
@@ -78,7 +78,7 @@ def merged(paths: Sequence[str], share: int = 0, shares: int = 1, in_memory: int
 
 def _joined(pieces: list[np.ndarray]) -> np.ndarray:
     together = np.concatenate(pieces)
-    return summed(together["key"], together["sum"])
+    return sum_by_key(together["key"], together["sum"])
 
 
 class _Reader:

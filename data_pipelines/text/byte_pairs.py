@@ -208,7 +208,7 @@ def merges_beside(path: str) -> str:
     return os.path.join(folder, name.removesuffix(".json").replace("vocab", "merges") + ".txt")
 
 
-def numbered(ids: dict) -> bool:
+def are_numbered(ids: dict) -> bool:
     """Returns whether the values are 0, 1, 2, …, each once."""
     return all(type(i) is int for i in ids.values()) and sorted(ids.values()) == list(range(len(ids)))
 
@@ -221,7 +221,7 @@ def read_ids(path: str) -> Vocabulary:
         raise DataError(f"{path}: no such vocabulary file. Make one with `xmodels train_vocabulary`.") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise DataError(f"{path}: not valid JSON ({error}).") from None
-    if not isinstance(ids, dict) or not numbered(ids):
+    if not isinstance(ids, dict) or not are_numbered(ids):
         raise DataError(f"{path}: expected an object of pieces with the ids 0, 1, 2, …, each once.")
     return Vocabulary(sorted(ids, key=ids.get), path, required=(), spelled=True)
 

@@ -46,7 +46,7 @@ _counted: contextvars.ContextVar[Cuts | None] = contextvars.ContextVar("cuts", d
 
 
 @contextlib.contextmanager
-def counted() -> Iterator[Cuts]:
+def count_cuts() -> Iterator[Cuts]:
     """Yields the count of what is cut while the body runs; an outer count does not see it."""
     cuts = Cuts()
     token = _counted.set(cuts)

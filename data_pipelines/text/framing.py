@@ -102,7 +102,7 @@ def pack_columns(
         return pack_ids(columns[0], seconds, vocabulary, max_sequence_length, frame)
     first, *others = ([columns[text] for text in order] for order in orders)
     packed = [pack_ids(*first, vocabulary, max_sequence_length, frame)]
-    with cuts.counted():  # an input that is read in several orders is cut once
+    with cuts.count_cuts():  # an input that is read in several orders is cut once
         packed += [pack_ids(*each, vocabulary, max_sequence_length, frame) for each in others]
     return {name: np.stack([arrays[name] for arrays in packed], axis=1) for name in packed[0]}
 

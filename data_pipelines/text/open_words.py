@@ -89,7 +89,7 @@ class OpenVocabulary(Vocabulary):
         return [UnknownWord(unknown, words[i]) if words.get(i) is not None else int(x) for i, x in enumerate(ids)]
 
 
-def spelled(tokenizer: Tokenizer) -> Tokenizer:
+def spell_tokens(tokenizer: Tokenizer) -> Tokenizer:
     """Returns the tokenizer, or a copy whose tokens have characters too, for networks that read them: those of their spelling."""
     if tokenizer.is_open:
         return tokenizer

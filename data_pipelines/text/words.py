@@ -23,7 +23,7 @@ _DIFFERENT = re.compile(r"[+#&._%\-\u3400-\u4dbf\u9fd6-\u9fff\uf900-\ufaff\U0002
 _BETWEEN = re.compile(r"\r\n|.", re.S)
 
 
-def numbered(words: Iterable[str]) -> list[int]:
+def number_words(words: Iterable[str]) -> list[int]:
     """Returns words that join to a text -> the number of the word of each character."""
     return [number for number, word in enumerate(words) for _ in word]
 
@@ -163,7 +163,7 @@ def segmenter(name: str, lexicon: str = "") -> Segment | None:
         return words.word_numbers
     if name in ("jieba", "jieba_python"):
         cut = (fast_jieba if name == "jieba" else python_jieba)(words)
-        return lambda text: numbered(cut(text))
+        return lambda text: number_words(cut(text))
     cut = local_ltp(name.removeprefix("ltp:")) if name.startswith("ltp:") else callable_segmenter(name)
     return lambda text: _found_in(text, cut(text), name)
 

@@ -15,7 +15,16 @@ import tensorflow as tf
 
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.dataset import Batches
-from data_pipelines.batches.grouping import Buckets, Rows, buckets, longest, pack, padding_share, shortened, slots
+from data_pipelines.batches.grouping import (
+    Buckets,
+    Rows,
+    buckets,
+    longest,
+    pack,
+    padding_share,
+    shorten_features,
+    slots,
+)
 from data_pipelines.batches.token_buckets import token_buckets
 from data_pipelines.errors import UsageError
 from data_pipelines.features import Feature
@@ -307,7 +316,7 @@ def test_places_of_tokens_move_where_padding_before_them_is_cut():
     mask = np.array([[0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 1, 1]], bool)
     features = {"token_ids": np.arange(12).reshape(2, 6), "padding_mask": mask, "span_roles": mask * 1}
     features |= {"start_positions": np.array([4, 2], np.int32), "end_positions": np.array([5, 5], np.int32)}
-    found = shortened(
+    found = shorten_features(
         {name: tf.constant(value) for name, value in features.items()}, longest({"padding_mask": tf.constant(mask)})
     )
     assert found["span_roles"].shape == found["token_ids"].shape == (2, 4)

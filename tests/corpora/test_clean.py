@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from data_pipelines.corpora.dialogue import alternating
+from data_pipelines.corpora.dialogue import alternate
 from data_pipelines.corpora.documents import Document
 from data_pipelines.errors import UsageError
 from data_pipelines.pretraining.job import Settings, create
@@ -156,8 +156,8 @@ def test_turns_and_translations_are_cleaned_each_by_itself():
     pair = ["<p>one<br>two</p>", "eins<br>zwei"]
     assert of(pair, list) == [["one two", "eins zwei"]] and len(of(pair, None)[0]) == 4
     turns = ["hi", "<br>", "are you there?", "yes<br>I am"]  # whose second speaker says nothing
-    assert of(turns, alternating) == [["hi are you there?", "yes I am"]]
-    assert alternating(["", "a", "b", "", "", "c"]) == ["a", "b", "c"] and alternating(["x", "", "y"], "") == ["xy"]
+    assert of(turns, alternate) == [["hi are you there?", "yes I am"]]
+    assert alternate(["", "a", "b", "", "", "c"]) == ["a", "b", "c"] and alternate(["x", "", "y"], "") == ["xy"]
 
 
 def test_turns_are_not_taken_out_by_their_length():

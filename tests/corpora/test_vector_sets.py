@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from data_pipelines.corpora import vector_sets
-from data_pipelines.corpora.vector_sets import padded, read_sets
+from data_pipelines.corpora.vector_sets import pad_sets, read_sets
 from data_pipelines.errors import DataError, UsageError
 
 SETS = [[[1.0, 2.0], [3.0, 4.0]], [[5, 6]], [[0.5, -1.0], [7.0, 8.0], [9.0, 10.0]]]
@@ -118,9 +118,9 @@ def test_other_files_are_refused(tmp_path):
 
 
 def test_sets_are_padded_within_bounds(monkeypatch):
-    arrays = padded([np.array(each, np.float32) for each in SETS])
+    arrays = pad_sets([np.array(each, np.float32) for each in SETS])
     assert arrays["points"].shape == (3, 3, 2) and arrays["padding_mask"].sum(axis=1).tolist() == [2, 1, 3]
     assert not arrays["points"][~arrays["padding_mask"]].any()
     monkeypatch.setattr(vector_sets, "LARGEST", 17)
     with pytest.raises(DataError, match="3 sets of up to 3 vectors of 2 numbers: more than 17"):
-        padded([np.array(each, np.float32) for each in SETS])
+        pad_sets([np.array(each, np.float32) for each in SETS])

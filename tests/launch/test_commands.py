@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pytest
 
-from data_pipelines.lock import locked
+from data_pipelines.lock import hold_lock
 from launch.__main__ import main as launcher
 from launch.__main__ import verbs
 from tests.helpers.invocation import invoke
@@ -330,7 +330,7 @@ def test_wrong_names_are_told_before_tensorflow_is_imported(tmp_path):
     ]
     program = EARLY.format(wrong=[(verb, flags) for verb, flags, _ in wrong])
     root = pathlib.Path(__file__).parents[2]
-    with locked(busy):
+    with hold_lock(busy):
         done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     told = done.stderr.splitlines()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from data_pipelines.errors import CheckpointError, DataError, UsageError, named
+from data_pipelines.errors import CheckpointError, DataError, UsageError, name_source
 from data_pipelines.finetuning.row_checks import check_labels
 from data_pipelines.records.classic import classic_source
 from data_pipelines.records.manifest import Manifest
@@ -63,7 +63,10 @@ def test_values_of_flags_of_all_tasks_are_named_as_before(capsys):
 
 
 def test_errors_name_what_was_given():
-    with pytest.raises(CheckpointError, match="^hf:bert/config.json: damaged$"), named("/tmp/abc/model", "hf:bert"):
+    with (
+        pytest.raises(CheckpointError, match="^hf:bert/config.json: damaged$"),
+        name_source("/tmp/abc/model", "hf:bert"),
+    ):
         raise CheckpointError("/tmp/abc/model/config.json: damaged")
 
 

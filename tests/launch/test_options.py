@@ -12,7 +12,7 @@ import pytest
 
 import xmodels
 from data_pipelines.errors import UsageError
-from data_pipelines.options.declaration import REQUIRED, SWITCH, create, given, option, options_of, structural
+from data_pipelines.options.declaration import REQUIRED, SWITCH, changed_options, create, option, options_of, structural
 from launch.__main__ import overview, verbs
 from launch.command import SECTIONS, Command
 from tests.helpers.invocation import invoke
@@ -57,7 +57,7 @@ def test_the_command_line_and_python_make_equal_options():
     words = ["--origin=x", "--set=a=1", "--set=b=2", "--nojit", "--rate=1"]
     values = {"source": pathlib.Path("x"), "set": {"a": 1, "b": 2}, "jit": False, "rate": 1}
     assert command.parse(words) == create(Options, values)
-    assert given(create(Options, values)) == {"source": "x", "set": "a=1,b=2", "jit": "false", "rate": 1.0}
+    assert changed_options(create(Options, values)) == {"source": "x", "set": "a=1,b=2", "jit": "false", "rate": 1.0}
     assert command.parse(["--from=y"]) == Options(source="y")  # a second call begins anew
     assert (
         "--from=STRING\n      Where from. (required)" in command.usage() and "Rate. (default 0.25)" in command.usage()

@@ -12,7 +12,12 @@ import pytest
 from benchmarks import reference_data
 from data_pipelines.pretraining.stages.draws import Draws
 from data_pipelines.pretraining.stages.pairs import Sentences, chunks_of, pairs, pairs_of, sentence_pairs
-from data_pipelines.pretraining.stages.static_masks import budgets, mask_ngrams_statically, mask_statically, shuffled
+from data_pipelines.pretraining.stages.static_masks import (
+    budgets,
+    mask_ngrams_statically,
+    mask_statically,
+    shuffle_words,
+)
 from data_pipelines.pretraining.stages.tokenize import Tokens, ids_of, mark, word_starts_of
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
@@ -226,7 +231,7 @@ def test_static_whole_words_are_those_of_the_sequential_rule():
             np.arange(length)[None], starts, maskable, wanted, (0, 9), 9, np.random.RandomState(seed)
         )
         words = np.split(np.arange(1, length), np.flatnonzero(starts[0, 2:]) + 1)
-        (order,) = shuffled(np.array([len(words)]), np.random.RandomState(seed))
+        (order,) = shuffle_words(np.array([len(words)]), np.random.RandomState(seed))
         assert sorted(order) == list(range(len(words)))
         taken: list = []
         for word in order:
@@ -237,7 +242,7 @@ def test_static_whole_words_are_those_of_the_sequential_rule():
 
 def test_words_are_shuffled_evenly():
     counts = np.tile([5, 3], 40_000)
-    order = shuffled(counts, np.random.RandomState(1)).astype(np.int64)
+    order = shuffle_words(counts, np.random.RandomState(1)).astype(np.int64)
     assert (np.sort(order[1::2, :3]) == np.arange(3)).all() and (np.sort(order[::2], axis=1) == np.arange(5)).all()
     for rows, size in ((order[::2], 5), (order[1::2], 3)):
         for place in range(size):

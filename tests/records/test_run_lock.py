@@ -11,7 +11,7 @@ import pytest
 
 from data_pipelines.errors import UsageError
 from data_pipelines.files import is_temporary, temporary_name
-from data_pipelines.lock import LOCK, check_free, locked
+from data_pipelines.lock import LOCK, check_free, hold_lock
 from tests.helpers.samples import ROOT, make_records
 from xmodels.runs import folder as run_folder
 
@@ -38,7 +38,7 @@ def holder(tmp_path):
 def test_the_second_process_is_refused_and_told_who_the_first_one_is(holder, tmp_path):
     before = (tmp_path / "run" / LOCK).read_bytes()
     with pytest.raises(UsageError, match=rf"another run works in it \(process {holder.pid} on .*, since 20"):
-        with locked(str(tmp_path / "run")):
+        with hold_lock(str(tmp_path / "run")):
             pass
     with pytest.raises(UsageError, match=rf"another run works in it \(process {holder.pid} on "):
         check_free(str(tmp_path / "run"))
@@ -51,9 +51,9 @@ def test_a_lock_ends_with_its_process_however_that_ends(holder, tmp_path):
     assert (tmp_path / "run" / LOCK).exists()
     check_free(str(tmp_path / "run"))
     check_free(str(tmp_path / "absent"))
-    with locked(str(tmp_path / "run")):
+    with hold_lock(str(tmp_path / "run")):
         assert json.loads((tmp_path / "run" / LOCK).read_text())["process"] == os.getpid()
-        with pytest.raises(UsageError, match="another run"), locked(str(tmp_path / "run")):
+        with pytest.raises(UsageError, match="another run"), hold_lock(str(tmp_path / "run")):
             pass
     assert not (tmp_path / "run").exists()  # it held nothing
 
@@ -61,7 +61,7 @@ def test_a_lock_ends_with_its_process_however_that_ends(holder, tmp_path):
 def test_two_writers_of_one_folder_of_records(tmp_path, zh_vocabulary):
     """The second is refused; what a killed first one has left, its lock too, does not stop the next."""
     folder = tmp_path / "records"
-    with locked(str(folder), "output_dir"):
+    with hold_lock(str(folder), "output_dir"):
         with pytest.raises(
             UsageError, match=rf"--output_dir={folder}: another run works .*process {os.getpid()} on .*since 20"
         ):
@@ -74,7 +74,7 @@ def test_two_writers_of_one_folder_of_records(tmp_path, zh_vocabulary):
 
 
 def test_a_lock_leaves_what_a_run_has_written(tmp_path):
-    with pytest.raises(ZeroDivisionError), locked(str(tmp_path)):
+    with pytest.raises(ZeroDivisionError), hold_lock(str(tmp_path)):
         (tmp_path / "config.json").write_text("{}")
         raise ZeroDivisionError
     assert os.listdir(tmp_path) == ["config.json"]
@@ -82,7 +82,7 @@ def test_a_lock_leaves_what_a_run_has_written(tmp_path):
 
 def test_a_link_that_leads_nowhere_is_an_error_soon(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError), locked(str(tmp_path / "link")):
+    with pytest.raises(FileNotFoundError), hold_lock(str(tmp_path / "link")):
         pass
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from data_pipelines import files
 from data_pipelines.errors import UsageError
-from data_pipelines.lock import LOCK, check_free, locked
+from data_pipelines.lock import LOCK, check_free, hold_lock
 from data_pipelines.text.kinds import open_tokenizer
 from xmodels.runs import folder as run_folder
 from xmodels.training.states import checkpoints
@@ -41,7 +41,7 @@ def precious(tmp_path):
 def test_a_lock_that_is_another_file_is_refused(tmp_path, precious, make):
     (tmp_path / "run").mkdir()
     make(precious, tmp_path / "run" / LOCK)
-    with pytest.raises(UsageError, match=r"run\.lock: (is a link|has another name)"), locked(str(tmp_path / "run")):
+    with pytest.raises(UsageError, match=r"run\.lock: (is a link|has another name)"), hold_lock(str(tmp_path / "run")):
         pass
     with pytest.raises(UsageError):
         check_free(str(tmp_path / "run"))
@@ -50,7 +50,7 @@ def test_a_lock_that_is_another_file_is_refused(tmp_path, precious, make):
 def test_a_lock_that_is_a_link_to_nothing_makes_nothing(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / LOCK).symlink_to(tmp_path / "new")
-    with pytest.raises(UsageError, match="is a link"), locked(str(tmp_path / "run")):
+    with pytest.raises(UsageError, match="is a link"), hold_lock(str(tmp_path / "run")):
         pass
     assert not (tmp_path / "new").exists()
 
@@ -58,7 +58,7 @@ def test_a_lock_that_is_a_link_to_nothing_makes_nothing(tmp_path):
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
 def test_a_lock_that_is_no_file_is_refused_at_once(tmp_path, make):
     make(tmp_path / LOCK)
-    for take in (lambda folder: locked(folder).__enter__(), check_free):
+    for take in (lambda folder: hold_lock(folder).__enter__(), check_free):
         with pytest.raises(UsageError, match="no regular file"):
             take(str(tmp_path))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.batches.grouping import longest, shortened
+from data_pipelines.batches.grouping import longest, shorten_features
 from data_pipelines.errors import UsageError
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
@@ -150,7 +150,7 @@ def test_rows_without_the_padding_that_all_have_give_the_same_or_are_refused(sys
         return
     expected = learner.evaluate([whole])
     with without_graphs():
-        found = learner.evaluate([shortened(whole, width)])
+        found = learner.evaluate([shorten_features(whole, width)])
     for name, value in expected.items():
         if not name.startswith("real_"):
             assert found[name] == pytest.approx(value, rel=1e-4), name

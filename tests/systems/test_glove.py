@@ -88,7 +88,7 @@ def test_keys_tell_all_pairs_apart_and_give_them_back():
 def test_sums_out_of_core_are_those_in_memory(tmp_path):
     rng = np.random.default_rng(1)
     pieces = [
-        sorted_sums.summed(rng.integers(0, 500, 300).astype(np.uint64) << np.uint64(55), rng.random(300))
+        sorted_sums.sum_by_key(rng.integers(0, 500, 300).astype(np.uint64) << np.uint64(55), rng.random(300))
         for _ in range(20)
     ]
     files = []
@@ -102,10 +102,10 @@ def test_sums_out_of_core_are_those_in_memory(tmp_path):
     )
     np.testing.assert_array_equal(whole["key"], parted["key"])
     np.testing.assert_allclose(whole["sum"], parted["sum"], rtol=1e-12)
-    shares = [np.concatenate(list(sorted_sums.merged(files, share, 3, in_memory=64))) for share in range(3)]
+    shares = [np.concatenate(list(sorted_sums.merge(files, share, 3, in_memory=64))) for share in range(3)]
     np.testing.assert_array_equal(np.concatenate(shares)["key"], whole["key"])
     np.testing.assert_array_equal(np.concatenate(shares)["sum"], whole["sum"] + parted["sum"])
-    in_one = np.concatenate(list(sorted_sums.merged(files)))
+    in_one = np.concatenate(list(sorted_sums.merge(files)))
     np.testing.assert_array_equal(in_one["sum"], np.concatenate(shares)["sum"])  # whatever is in memory at once
 
 

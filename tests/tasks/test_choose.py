@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from data_pipelines.errors import DataError
-from data_pipelines.finetuning.tasks.choose import fitted
+from data_pipelines.finetuning.tasks.choose import fit_parts
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.frames import BERT
 from tests.helpers.invocation import invoke
@@ -49,13 +49,15 @@ def data(tmp_path):
 
 
 def test_what_stands_before_a_choice_gives_way_to_it():
-    assert fitted([1, 2, 3], [4, 5], [6, 7], 7) == ([1, 2, 3], [4, 5], [6, 7])
-    assert fitted([1, 2, 3], [4, 5], [6, 7], 5) == ([1], [4, 5], [6, 7])
-    assert fitted([1, 2, 3], [4, 5], [6, 7], 3) == ([], [4], [6, 7])
-    assert fitted([1, 2, 3], [4, 5], [6, 7], 1) == ([], [], [6])
+    assert fit_parts([1, 2, 3], [4, 5], [6, 7], 7) == ([1, 2, 3], [4, 5], [6, 7])
+    assert fit_parts([1, 2, 3], [4, 5], [6, 7], 5) == ([1], [4, 5], [6, 7])
+    assert fit_parts([1, 2, 3], [4, 5], [6, 7], 3) == ([], [4], [6, 7])
+    assert fit_parts([1, 2, 3], [4, 5], [6, 7], 1) == ([], [], [6])
     for most in range(8):  # so records may be cut to a length first, and then to a shorter one
         for fewer in range(most + 1):
-            assert fitted(*fitted([1, 2, 3], [4, 5], [6, 7], most), fewer) == fitted([1, 2, 3], [4, 5], [6, 7], fewer)
+            assert fit_parts(*fit_parts([1, 2, 3], [4, 5], [6, 7], most), fewer) == fit_parts(
+                [1, 2, 3], [4, 5], [6, 7], fewer
+            )
 
 
 @pytest.mark.parametrize("asks_first", [False, True])

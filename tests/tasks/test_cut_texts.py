@@ -75,17 +75,17 @@ def test_the_doctor_warns_of_texts_that_would_be_cut(capsys):
 
 def test_an_input_is_cut_once_however_it_is_read():
     ids, vocabulary = [[7] * 9, [7]], TOKENIZER.vocabulary
-    with cuts.counted() as found:
+    with cuts.count_cuts() as found:
         pack_columns([ids, ids], vocabulary, 12, orders=((0, 1), (1, 0)))
     assert found == cuts.Cuts(inputs=2, cut=1, tokens=9)
-    with cuts.counted() as found:
+    with cuts.count_cuts() as found:
         pack_parts([([7] * 9, [7], [7]), ([7], [7], [7])], np.ones((1, 2), np.float32), TOKENIZER, 10, Reading())
     assert found == cuts.Cuts(inputs=2, cut=1, tokens=4)
 
 
 def test_windows_cut_questions_only():
     asked = Question("1", f"{WORD} " * 9, f"{WORD} " * 30, [], False, "a.json")
-    with cuts.counted() as found:
+    with cuts.count_cuts() as found:
         (made,) = windows_of([asked], TOKENIZER, Settings(max_query_length=4, doc_stride=4), 16, Reading().frame)
         pack_windows(made, TOKENIZER, 16, Reading().frame)
     assert found == cuts.Cuts(inputs=1, cut=1, tokens=5)

@@ -164,10 +164,10 @@ def test_logistic_regression_finds_a_linear_label_and_no_other():
 
 def test_rows_are_held_out_by_label_and_one_of_each_is_kept():
     labels = np.array([0] * 50 + [1] * 10 + [2] * 2 + [3])
-    kept, held = linear.parted(labels, 7)
+    kept, held = linear.split_rows(labels, 7)
     assert sorted([*kept, *held]) == list(range(63))
     assert np.bincount(labels[held], minlength=4).tolist() == [10, 2, 1, 0]
-    assert all(len(part) == 3 for part in linear.parted(np.arange(3)))
+    assert all(len(part) == 3 for part in linear.split_rows(np.arange(3)))
 
 
 def test_terms_are_words_and_characters_and_pairs_of_neighbours():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.batches.grouping import shortened
+from data_pipelines.batches.grouping import shorten_features
 from data_pipelines.corpora.choices import ChoiceQuestion
 from data_pipelines.text.frames import XLNET
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -40,7 +40,7 @@ def test_rows_are_shortened_on_the_side_of_their_padding():
     ids = np.arange(10).reshape(2, 5)
     for real, rows, columns in ((mask, ids, slice(1, 5)), (mask[:, ::-1], ids, slice(0, 4))):
         features = {"padding_mask": tf.constant(real), "token_ids": tf.constant(rows), "labels": tf.constant([1, 2])}
-        found = shortened(features, tf.constant(4))
+        found = shorten_features(features, tf.constant(4))
         np.testing.assert_array_equal(found["token_ids"], rows[:, columns])
         np.testing.assert_array_equal(found["padding_mask"], real[:, columns])
         np.testing.assert_array_equal(found["labels"], [1, 2])

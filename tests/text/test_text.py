@@ -538,7 +538,7 @@ def test_tables_of_other_encodings_are_named_and_read_on_demand(tmp_path, encodi
         read_table(path, Columns("文"))
     with encodings.assume(encoding):
         assert read_table(path, Columns("文"))[0].texts == ("今天, 很好\n的",)
-    assert encodings.assumed() == "utf-8"
+    assert encodings.assumed_encoding() == "utf-8"
 
 
 def test_a_missing_table_is_named(tmp_path):

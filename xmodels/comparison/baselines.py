@@ -19,7 +19,7 @@ from data_pipelines.finetuning.linear import (
     MOST_TERMS,
     STRENGTHS,
     STRENGTHS_OF_WORDS,
-    standardized,
+    standardize,
     terms_of,
 )
 from xmodels.comparison.arms import BAG, MAJORITY
@@ -61,7 +61,7 @@ def answers(name: str, train: list[Row], dev: list[Row], test: list[Row], vector
         features += [counts.transform([row.texts for row in rows]) for rows in (dev, test)]
         return _regression(features, train, dev, STRENGTHS_OF_WORDS)
     words = WordVectors(vectors)
-    return _regression(standardized(*(words.features(rows) for rows in (train, dev, test))), train, dev, STRENGTHS)
+    return _regression(standardize(*(words.features(rows) for rows in (train, dev, test))), train, dev, STRENGTHS)
 
 
 def _regression(features: list, train: list[Row], dev: list[Row], strengths: Sequence[float]) -> dict:

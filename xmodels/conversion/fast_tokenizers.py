@@ -11,7 +11,7 @@ from typing import Any
 from data_pipelines.errors import CheckpointError
 from data_pipelines.schema import Location, convert
 from data_pipelines.text import recognized_tokens
-from data_pipelines.text.byte_pairs import END_OF_WORD, numbered
+from data_pipelines.text.byte_pairs import END_OF_WORD, are_numbered
 from data_pipelines.text.vocabulary import CONTINUATION
 from xmodels.models.folder import read_json
 
@@ -36,7 +36,7 @@ def vocabulary_of(folder: str) -> tuple[dict[str, int], list[tuple[str, str]]]:
     added = convert(whole.get("added_tokens") or [], list[dict], place.at("added_tokens"))
     ids = model.get("vocab")
     ids = (ids if isinstance(ids, dict) else {}) | {str(token.get("content")): token.get("id") for token in added}
-    if not ids or not numbered(ids):
+    if not ids or not are_numbered(ids):
         raise CheckpointError(f"{path}: expected a {model['type']} vocabulary with the ids 0, 1, 2, …")
     place = place.at("model").at("merges")
     pairs = [p.split(" ") if isinstance(p, str) else p for p in convert(model.get("merges"), list | None, place) or []]

@@ -14,7 +14,7 @@ from typing import Any
 
 from tokenizers import AddedToken, processors
 
-from data_pipelines.errors import CheckpointError, DataError, named
+from data_pipelines.errors import CheckpointError, DataError, name_source
 from data_pipelines.text import kinds, recognized_tokens
 from data_pipelines.text.byte_pairs import HEADER, ids_file
 from data_pipelines.text.frames import BERT, Frame
@@ -70,7 +70,7 @@ class TokenizerFiles:
             DataError: the files are damaged.
         """
         changed = {} if do_lower_case is None else {"do_lower_case": do_lower_case}
-        with tempfile.TemporaryDirectory() as folder, named(folder, self.source):
+        with tempfile.TemporaryDirectory() as folder, name_source(folder, self.source):
             self.write(folder)
             tokenizer = kinds.read_tokenizer(folder, {**self.settings, **changed})
         tokenizer.vocabulary.source = self.source

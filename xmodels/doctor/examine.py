@@ -8,7 +8,7 @@ import types
 from collections.abc import Iterator
 
 from data_pipelines.errors import ReportedError, UsageError
-from data_pipelines.options.declaration import given
+from data_pipelines.options.declaration import changed_options
 from data_pipelines.quiet import quiet_start
 from xmodels.doctor import labels, machine, network, records, resources, tasks, versions, vocabulary
 from xmodels.doctor.case import FINETUNE, Case, case_of
@@ -68,7 +68,7 @@ def examine(options: Options) -> list[Finding]:
     """
     began = time.monotonic()
     found = []
-    flags = given(options)
+    flags = changed_options(options)
     for finding in findings_of_tasks(flags) if options.tasks_file else all_findings(case_of(flags)):
         print(finding, flush=True)
         found.append(finding)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from data_pipelines.errors import UsageError
-from data_pipelines.options.declaration import create, given
+from data_pipelines.options.declaration import changed_options, create
 from data_pipelines.strict_yaml import variables_of
 from xmodels.doctor.case import Case, case_of
 from xmodels.doctor.findings import Check, Finding, findings
@@ -26,7 +26,7 @@ def read(flags: Mapping[str, Any], cases: dict[str, Case]) -> str:
         raise UsageError(f"--{others[0]}: belongs into the file of --tasks_file, or is no flag of `multitask`.")
     options = create(multitask.Options, {"init_checkpoint": "", "model_dir": "", **flags})
     plan = read_tasks_file(options.tasks_file, variables_of(options.set))
-    cases |= {name: case_of(given(task_options(options, plan, name))) for name in plan.tasks}
+    cases |= {name: case_of(changed_options(task_options(options, plan, name))) for name in plan.tasks}
     return f"{len(cases)} tasks: {', '.join(cases)}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import keras
 import tensorflow as tf
 
-from data_pipelines.lock import locked
+from data_pipelines.lock import hold_lock
 from xmodels.training.devices import allocator, distribution
 from xmodels.training.devices.tpu import Tpu
 from xmodels.training.devices.workers import Workers
@@ -37,7 +37,7 @@ def at_work(options, workers: Workers) -> Iterator[None]:
     """
     alone, precision = workers.is_chief and not options.dry_run, keras.config.dtype_policy()
     try:
-        with workers.together(), locked(options.model_dir) if alone else contextlib.nullcontext():
+        with workers.together(), hold_lock(options.model_dir) if alone else contextlib.nullcontext():
             yield
     finally:
         keras.config.set_dtype_policy(precision)

@@ -29,7 +29,7 @@ def parts_of(asked: ChoiceQuestion) -> Iterator[tuple[str, str, str]]:
         yield asked.context, after + question, gap(question, choice) + choice
 
 
-def fitted(context: list[int], question: list[int], choice: list[int], capacity: int) -> Parts:
+def fit_parts(context: list[int], question: list[int], choice: list[int], capacity: int) -> Parts:
     """Returns as many ids as fit: the context gives way to the question, and both to the choice."""
     choice = choice[:capacity]
     question = question[: capacity - len(choice)]
@@ -75,7 +75,7 @@ class Choose(Lists):
         for index, value in zip(indices, values, strict=True):
             columns = [[p.ids for p in tokenizer.encode_batch(texts)] for texts in zip(*value["parts"], strict=True)]
             whole = list(zip(*columns, strict=True))
-            kept = [fitted(*parts, self.capacity(2)) for parts in whole]
+            kept = [fit_parts(*parts, self.capacity(2)) for parts in whole]
             # Without a context the question is the first text.
             texts = [(c, q + o) if whole[0][0] else (q, o) for c, q, o in kept]
             row = self.rows(texts, size, tokenizer, counts)

@@ -3,7 +3,7 @@
 Labels of texts and of pairs (Devlin et al., 2018, section 4.1).
 """
 
-from data_pipelines.corpora.labelled import RawExample, broken
+from data_pipelines.corpora.labelled import RawExample, broken_examples
 from data_pipelines.corpora.tables import Row, read_table
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
@@ -46,7 +46,7 @@ class Classify(Task):
             problem = "empty text: write it, or take the row out" if empty else self.label_problem(label)
             value = {"texts": list(row.texts), "label": label}
             yield RawExample(f"{path}, line {row.line}", value, problem=problem)
-        yield from broken(bad_rows)
+        yield from broken_examples(bad_rows)
 
     def label_in(self, row: Row):
         """Returns what a row says of its texts, as it is kept for the second pass."""

@@ -3,7 +3,7 @@
 Each candidate is framed with what it answers.
 """
 
-from data_pipelines.corpora.labelled import RawExample, broken
+from data_pipelines.corpora.labelled import RawExample, broken_examples
 from data_pipelines.corpora.rankings import RankedList, read_rankings
 from data_pipelines.features import Feature
 from data_pipelines.finetuning.lists import Lists, parts
@@ -22,7 +22,7 @@ class Rank(Lists):
             problem = self._problem(ranked)
             value = {"query": ranked.query, "candidates": ranked.candidates, "labels": ranked.labels}
             yield RawExample(ranked.place, value, ranked.id, problem)
-        yield from broken(bad_rows)
+        yield from broken_examples(bad_rows)
 
     def _problem(self, ranked: RankedList) -> str | None:
         if not ranked.query.strip() or any(not text.strip() for text in ranked.candidates):

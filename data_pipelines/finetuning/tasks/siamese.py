@@ -5,7 +5,7 @@ Texts that match, for networks that read each on its own: pairs, or triplets wit
 
 import dataclasses
 
-from data_pipelines.corpora.labelled import RawExample, broken
+from data_pipelines.corpora.labelled import RawExample, broken_examples
 from data_pipelines.corpora.tables import read_table
 from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.lists import Lists
@@ -42,7 +42,7 @@ class Siamese(Lists):
             empty = any(not text.strip() for text in texts)
             problem = "empty text: write it, or take the row out" if empty else None
             yield RawExample(f"{path}, line {row.line}", {"texts": texts}, problem=problem)
-        yield from broken(bad_rows)
+        yield from broken_examples(bad_rows)
 
     def size_of(self, value):
         return len(value["texts"])

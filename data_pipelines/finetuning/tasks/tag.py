@@ -18,7 +18,7 @@ from data_pipelines.finetuning.tag_schemes import (
     SPAN_TAG,
     Scheme,
     bad_tags,
-    respelled,
+    respell,
     scheme_of,
     to_bio,
     usual_spelling,
@@ -71,10 +71,10 @@ class Tag(Task):
         takes_spans = self.settings.tag_scheme != "none"
         sentences = [each.tags for each in read_conll(path, *columns)] if takes_spans else []
         spelling = usual_spelling(tag for tags in sentences for tag in tags)
-        sentences = [respelled(tags, spelling) for tags in sentences]
+        sentences = [respell(tags, spelling) for tags in sentences]
         scheme = scheme_of(tags for tags in sentences if all(map(SPAN_TAG.fullmatch, tags)))
         for sentence in read_conll(path, *columns):
-            sentence = dataclasses.replace(sentence, tags=respelled(sentence.tags, spelling))
+            sentence = dataclasses.replace(sentence, tags=respell(sentence.tags, spelling))
             problem = self._problem(sentence)
             bad = [] if problem or not takes_spans else list(bad_tags(sentence.tags, scheme))
             if bad and self.settings.bad_tags == REFUSE:

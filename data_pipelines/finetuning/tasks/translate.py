@@ -3,7 +3,7 @@
 Text and its translation, or any text and what is to be written from it (Vaswani et al., 2017, section 5.1).
 """
 
-from data_pipelines.corpora.labelled import RawExample, broken
+from data_pipelines.corpora.labelled import RawExample, broken_examples
 from data_pipelines.corpora.translations import read_translations
 from data_pipelines.features import Feature
 from data_pipelines.finetuning.shown import words
@@ -24,7 +24,7 @@ class Translate(Task):
             empty = not source.strip() or not translation.strip()
             problem = "empty text: one side says nothing" if empty else None
             yield RawExample(place, {"source": source, "target": translation}, problem=problem)
-        yield from broken(bad_rows)
+        yield from broken_examples(bad_rows)
 
     def features(self, size):
         return {

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from data_pipelines.pretraining.sorted_sums import summed
+from data_pipelines.pretraining.sorted_sums import sum_by_key
 from data_pipelines.pretraining.stages.pipe import Stage, in_batches
 from data_pipelines.pretraining.stages.tokenize import Tokens, ids_of
 
@@ -40,7 +40,7 @@ def pair_counts(window: int, symmetric: bool, weighted: bool, left_out: np.ndarr
             mirrored = keys_of(words[right], words[right - distance]) if symmetric else pairs[:0]
             keys += [pairs, mirrored]
             weights.append(np.full(len(pairs) + len(mirrored), 1 / distance if weighted else 1.0))
-        return summed(np.concatenate(keys), np.concatenate(weights))
+        return sum_by_key(np.concatenate(keys), np.concatenate(weights))
 
     return stage
 

@@ -52,7 +52,7 @@ def mask_statically(
     places = np.flatnonzero(maskable)  # in all rows side by side; tokens are numbered as they stand here
     starts = np.flatnonzero(word_start[maskable])  # the first token of each word
     sizes = np.diff(starts, append=len(places))
-    words = choose(shuffled(num_words, random), num_words, sizes, wanted)
+    words = choose(shuffle_words(num_words, random), num_words, sizes, wanted)
     tokens = np.sort(ranges(starts[words], sizes[words]))
     if whole_fates:
         fate = random.random_sample(len(starts))[np.searchsorted(starts, tokens, "right") - 1]
@@ -77,7 +77,7 @@ def _replacements(old, fate, replacement, random) -> np.ndarray:
     return np.where(fate < 0.8, mask, np.where(fate < 0.9, old, drawn))
 
 
-def shuffled(counts: np.ndarray, random) -> np.ndarray:
+def shuffle_words(counts: np.ndarray, random) -> np.ndarray:
     """Returns the words of each example in random order, numbered from 0: (N, W), of which `counts` (N,) hold."""
     rows, most = len(counts), int(counts.max(initial=0))
     bits = most.bit_length()
@@ -96,7 +96,7 @@ def choose(order: np.ndarray, counts: np.ndarray, sizes: np.ndarray, wanted: np.
     The same rule as `data_pipelines.ops.corruption.choose_words` applies in the graph.
 
     Args:
-        order, counts: (N, W) and (N,), see `shuffled`.
+        order, counts: (N, W) and (N,), see `shuffle_words`.
         sizes: of the words of all examples side by side, in tokens.
         wanted: (N,), how many tokens to hide at most; a word that would exceed this is skipped.
     """

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 
 from data_pipelines.errors import ReportedError, UsageError
-from data_pipelines.lock import locked
+from data_pipelines.lock import hold_lock
 from data_pipelines.options.declaration import nearest
 from data_pipelines.strict_yaml import variables_of
 from xmodels.comparison import dry_run, findings, networks, report
@@ -41,7 +41,7 @@ def compare(options: Options) -> str | None:
         known = Assumed(options.output_dir, own)
         dry_run.show(plan, known, make_agenda(plan, known, only), in_kinds(kinds), jobs)
         return None
-    with locked(options.output_dir, "output_dir"):
+    with hold_lock(options.output_dir, "output_dir"):
         return _run(options, plan, Workspace(options.output_dir, own), only, kinds, jobs)
 
 

@@ -5,7 +5,7 @@ import tempfile
 
 import numpy as np
 
-from data_pipelines.errors import CheckpointError, UsageError, named
+from data_pipelines.errors import CheckpointError, UsageError, name_source
 from data_pipelines.text.frames import BERT, ROBERTA
 from xmodels import systems
 from xmodels.conversion import convert
@@ -98,7 +98,7 @@ def largest_difference(run: str, written: str | None) -> float:
     Args:
         written: None where there is none yet: one is written for this.
     """
-    with tempfile.TemporaryDirectory() as folder, named(os.path.join(folder, "run"), written or run):
+    with tempfile.TemporaryDirectory() as folder, name_source(os.path.join(folder, "run"), written or run):
         again, path = os.path.join(folder, "run"), written or os.path.join(folder, "written")
         if written is None:
             from_run(run, path)

@@ -17,7 +17,7 @@ def encode(options: Options) -> int:
     vectors.check_kind(path, "output_file")
     predictor = load_predictor(options.model_dir)
     encoder = Encoder.of(predictor, options.model_dir)
-    with cuts.counted() as cut:
+    with cuts.count_cuts() as cut:
         parts = encoded(
             texts_of(options.input_file, options.text_column),
             lambda texts: predictor.encode(texts, options.batch_size),

@@ -7,7 +7,7 @@ from typing import Any
 
 from data_pipelines.errors import UsageError
 from data_pipelines.files import write_json
-from data_pipelines.options.declaration import given
+from data_pipelines.options.declaration import changed_options
 from data_pipelines.paths import check_output
 from data_pipelines.records.manifest import MANIFEST
 from xmodels.jobs.evaluate.options import Options
@@ -37,7 +37,7 @@ def evaluate(options: Options) -> dict:
         "encoding",
         "output_file",
     ]
-    for name in given(options):
+    for name in changed_options(options):
         if name not in known and name != "task":
             raise UsageError(f"--{name}: --task={task} has no such flag; it takes --{', --'.join(known)}.")
     check_output(options.output_file)
@@ -48,7 +48,7 @@ def evaluate(options: Options) -> dict:
                 f"--test_file={options.test_file}: holds records. --task={task} reads the file that they were made of."
             )
         predictor = predictor or predictor_of(options.model_dir, task)
-        scores = evaluate_records(predictor, options, given(options))
+        scores = evaluate_records(predictor, options, changed_options(options))
     else:
         values = {name: getattr(options, name) for name in parameters if name not in OPENED}
         if "source" in parameters:

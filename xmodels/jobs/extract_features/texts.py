@@ -10,7 +10,7 @@ from tqdm.auto import tqdm
 
 from data_pipelines.errors import UsageError
 from data_pipelines.text.framing import max_text_tokens, pack_ids
-from data_pipelines.text.open_words import spelled
+from data_pipelines.text.open_words import spell_tokens
 from xmodels.interfaces.loaded import Loaded
 from xmodels.interfaces.reading import STATELESS
 from xmodels.tasks.base.answer import compile_answer, without_padding
@@ -89,7 +89,7 @@ class FrozenNetwork:
     def __init__(self, loaded: Loaded, wanted: Wanted, max_sequence_length: int):
         self.backbone, self.tokenizer, self.wanted = loaded.backbone, loaded.tokenizer, wanted
         if "character_ids" in self.backbone.reads:
-            self.tokenizer = spelled(self.tokenizer)
+            self.tokenizer = spell_tokens(self.tokenizer)
         self.frame = reading_of(loaded)[0].frame
         self.max_sequence_length = max_sequence_length
         self.factors = wanted.factors()

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 
-from data_pipelines.errors import UsageError, named
+from data_pipelines.errors import UsageError, name_source
 from data_pipelines.escaping import for_spreadsheet, for_terminal, for_terminal_line
 from data_pipelines.files import whole_file
 from data_pipelines.options.declaration import values_of
@@ -30,7 +30,7 @@ CHUNK = 512  # inputs of a stream that are answered together
 def load_predictor(model_dir: str) -> Predictor:
     """Returns the network of a run, or of somebody else's classifier; says so where a fine-tuning was interrupted."""
     if names.is_foreign(model_dir):
-        with tempfile.TemporaryDirectory() as folder, named(os.path.join(folder, "model"), model_dir):
+        with tempfile.TemporaryDirectory() as folder, name_source(os.path.join(folder, "model"), model_dir):
             convert.save(convert.load(model_dir), os.path.join(folder, "model"))
             return fine_tuned.load_predictor(os.path.join(folder, "model"))
     predictor = fine_tuned.load_predictor(model_dir)
@@ -82,7 +82,7 @@ def streamed(predictor: Predictor, inputs: Iterator, batch_size: int, source: st
     cut."""
     inputs, cut = iter(inputs), cuts.Cuts()
     while chunk := list(itertools.islice(inputs, CHUNK)):
-        with cuts.counted() as more:
+        with cuts.count_cuts() as more:
             found = iter(predictor.predict([asked for asked in chunk if asked is not None], batch_size))
         cut += more
         yield from ((asked, None if asked is None else next(found)) for asked in chunk)

@@ -105,7 +105,7 @@ def pack_windows(
 def pack_parts(questions, contexts, tokenizer, max_sequence_length, frame, context_first) -> dict[str, np.ndarray]:
     """Returns the same of lists of ids."""
     texts = (contexts, questions) if context_first else (questions, contexts)
-    with cuts.counted():  # windows fit; a question may have lost its end before
+    with cuts.count_cuts():  # windows fit; a question may have lost its end before
         return pack_ids(*texts, tokenizer.vocabulary, max_sequence_length, frame)
 
 

@@ -292,7 +292,7 @@ def tells_cuts(*flags: str) -> Callable:
     def decorate(method: Callable) -> Callable:
         @functools.wraps(method)
         def wrapped(self, path, *rest, **more):
-            with cuts.counted() as found:
+            with cuts.count_cuts() as found:
                 result = method(self, path, *rest, **more)
             limits = [f"--{name}={value}" for name in flags if (value := getattr(self.options, name))]
             if message := found.message(path, " or ".join(limits) or f"--{flags[0]} allows"):

@@ -9,7 +9,7 @@ from tqdm.auto import tqdm
 
 from data_pipelines.errors import UsageError
 from data_pipelines.text.framing import pack_texts
-from data_pipelines.text.open_words import spelled
+from data_pipelines.text.open_words import spell_tokens
 from xmodels.interfaces.loaded import Loaded
 from xmodels.interfaces.reading import SAME, STATELESS, Reading, mean_of_states, plain_reading
 from xmodels.layers.pooling import pooling_of
@@ -87,7 +87,7 @@ class Readouts:
     def __init__(self, loaded: Loaded, asked: Asked, max_sequence_length: int):
         self.backbone, self.tokenizer, self.asked = loaded.backbone, loaded.tokenizer, asked
         if "character_ids" in self.backbone.reads:
-            self.tokenizer = spelled(self.tokenizer)
+            self.tokenizer = spell_tokens(self.tokenizer)
         self.max_sequence_length = max_sequence_length
         self.reading, answers = reading_of(loaded)
         if asked.pooling == PUBLISHED and not answers:

@@ -136,7 +136,7 @@ def predict(predictor, inputs: list, batch_size: int, source: str | None = None)
     """
     unit = predictor.unit
     with (
-        cuts.counted() as found,
+        cuts.count_cuts() as found,
         tqdm(total=len(inputs), desc=f"{unit}s", unit=unit, disable=len(inputs) < 200) as progress,
     ):
         predictions = predictor.predict(inputs, batch_size, progress.update)

@@ -7,7 +7,7 @@ import numpy as np
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.choices import ChoiceQuestion, read_choices
 from data_pipelines.errors import DataError
-from data_pipelines.finetuning.tasks.choose import Parts, fitted, parts_of
+from data_pipelines.finetuning.tasks.choose import Parts, fit_parts, parts_of
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text import cuts
 from data_pipelines.text.framing import max_text_tokens, pack_ids
@@ -107,14 +107,14 @@ def pack_parts(
     capacity = max_text_tokens(2, max_sequence_length, reading.frame)
     pairs = [join_parts(*parts, capacity, reading.asks_first) for parts in triples]
     cuts.add(sum(map(len, parts)) - sum(map(len, pair)) for parts, pair in zip(triples, pairs, strict=True))
-    with cuts.counted():  # they fit by now
+    with cuts.count_cuts():  # they fit by now
         flat = pack_ids(*map(list, zip(*pairs, strict=True)), tokenizer.vocabulary, max_sequence_length, reading.frame)
     return {**{name: spread_rows(values, weights > 0) for name, values in flat.items()}, "choice_weights": weights}
 
 
 def join_parts(context: list[int], question: list[int], choice: list[int], capacity: int, asks_first: bool):
     """Returns the two texts of a sequence, as long as fits."""
-    context, question, choice = fitted(context, question, choice, capacity)
+    context, question, choice = fit_parts(context, question, choice, capacity)
     return (context + question, choice) if asks_first else (context, question + choice)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from data_pipelines.corpora.vector_sets import BadSet, as_points, padded, read_sets
+from data_pipelines.corpora.vector_sets import BadSet, as_points, pad_sets, read_sets
 from data_pipelines.errors import DataError, UsageError
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.forms import LabelForms
@@ -24,7 +24,7 @@ class SetPredictor(answer.Predictor):
 
     def features(self, inputs):
         """Returns points float32 (N, L, D), padding_mask bool (N, L)."""
-        return padded([self._checked(index, each) for index, each in enumerate(inputs)])
+        return pad_sets([self._checked(index, each) for index, each in enumerate(inputs)])
 
     def _checked(self, index: int, asked) -> np.ndarray:
         try:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from data_pipelines.batches.array_source import ArraySource
-from data_pipelines.corpora.vector_sets import VectorSet, padded, read_sets
+from data_pipelines.corpora.vector_sets import VectorSet, pad_sets, read_sets
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning.class_weights import class_weights
 from data_pipelines.finetuning.row_checks import check_labels, unknown_label
@@ -128,7 +128,7 @@ class Reader(read.Reader):
 
     def source_of(self, path: str, sets: list[VectorSet], labels: list[str]) -> ArraySource:
         """Returns sets as arrays."""
-        arrays = padded([each.points for each in sets])
+        arrays = pad_sets([each.points for each in sets])
         return ArraySource({**arrays, "labels": self.label_values(sets, labels)}, path)
 
     # What differs between labels and numbers.

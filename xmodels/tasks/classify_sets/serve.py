@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.corpora.vector_sets import padded
+from data_pipelines.corpora.vector_sets import pad_sets
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.signatures import DEFAULT, Column, Signature
 
@@ -42,7 +42,7 @@ class SetServer(serve.Server):
 
     def columns_of(self, rows):
         """Returns sets that are padded with numbers which must not count."""
-        sets = padded(rows)
+        sets = pad_sets(rows)
         points = np.where(sets["padding_mask"][..., None], sets["points"].astype(float).round(1), 7.0)
         return {"points": points.tolist(), "sizes": [len(each) for each in rows]}
 

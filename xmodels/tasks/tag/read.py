@@ -17,7 +17,7 @@ from data_pipelines.finetuning.tag_schemes import (
     SPAN_TAG,
     bad_tags,
     refusal,
-    respelled,
+    respell,
     scheme_of,
     to_bio,
     usual_spelling,
@@ -68,7 +68,7 @@ def read_sentences(
     if spelling := usual_spelling(tag for sentence in found for tag in sentence.tags):
         tag, usual = next((tag, usual) for tag, usual in sorted(spelling.items()) if usual != OUTSIDE)
         print_status(f"{path}: tags of spans are spelled otherwise; {tag!r} and its like are read as {usual!r}.")
-        found = [dataclasses.replace(each, tags=respelled(each.tags, spelling)) for each in found]
+        found = [dataclasses.replace(each, tags=respell(each.tags, spelling)) for each in found]
     odd = [(tag, n) for s in found for tag, n in zip(s.tags, s.lines, strict=True) if not SPAN_TAG.fullmatch(tag)]
     if odd:
         check_odd(path, found, odd, on_bad_tags)

@@ -5,7 +5,7 @@ import tensorflow as tf
 from data_pipelines.errors import UsageError
 from data_pipelines.escaping import for_code_span
 from data_pipelines.ops.length_sorting import answer_in_parts
-from data_pipelines.ops.serving_kinds import shifted
+from data_pipelines.ops.serving_kinds import shift
 from data_pipelines.ops.serving_text import GraphTokenizer
 from data_pipelines.ops.text_places import NOWHERE, places_of
 from data_pipelines.ops.token_windows import most_context, token_windows
@@ -69,7 +69,7 @@ class Server(serve.Server):
             tf.boolean_mask(x, shown)
             for x in (row, place, opened, found["starts"].flat_values, found["ends"].flat_values)
         )
-        begins = (opened != shifted(opened, 1, NOWHERE)) | (row != shifted(row, 1, NOWHERE))
+        begins = (opened != shift(opened, 1, NOWHERE)) | (row != shift(row, 1, NOWHERE))
         word = tf.cumsum(tf.cast(begins, tf.int32)) - 1
         columns = {
             "start": tf.boolean_mask(start, begins), "end": tf.math.segment_max(end, word),

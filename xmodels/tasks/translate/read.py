@@ -7,7 +7,7 @@ from typing import ClassVar
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.compression import kind_of
 from data_pipelines.corpora.corpus import open_corpus, read_documents
-from data_pipelines.corpora.encodings import assumed
+from data_pipelines.corpora.encodings import assumed_encoding
 from data_pipelines.corpora.headers import PAIR_NAMES, TEXT_NAMES, Columns
 from data_pipelines.corpora.lines import ENDLESS, Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
@@ -68,7 +68,7 @@ def _has_header(path: str) -> bool:
 
 def _parallel(test_file: str, target_file: str | None, text_column: str | None, target_column: str | None):
     """Pairs of two files of lines, or of tab-separated columns, and how many lack a side."""
-    monitor, reading = Monitor(), Reading("en", text_column, target_column, encoding=assumed())
+    monitor, reading = Monitor(), Reading("en", text_column, target_column, encoding=assumed_encoding())
     corpus = open_corpus(test_file, "en", "parallel", reading, target_file)
     pairs = [document.sentences for document in read_documents(corpus.whole(), monitor)]
     return pairs, monitor.counts["empty_documents"]
@@ -106,7 +106,9 @@ def lines_of(path: str) -> list[str]:
         raise DataError(f"--input_file={path}: no such file.")
     try:
         lines = list(
-            Lines(Piece(path, "documents", 0, ENDLESS, ENDLESS), "file", Reading(encoding=assumed()), Monitor())
+            Lines(
+                Piece(path, "documents", 0, ENDLESS, ENDLESS), "file", Reading(encoding=assumed_encoding()), Monitor()
+            )
         )
     except DataError as error:  # here is no flag for it
         raise DataError(str(error).replace(", or go on with --on_bad_text=replace or drop", "")) from None
