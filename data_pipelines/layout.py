@@ -4,12 +4,8 @@ Each file of `data_pipelines/layouts` is one layout. To add one, add a file that
 Names and summaries are read off the files, so that a command line that only shows its help imports nothing heavy.
 """
 
-import ast
 import dataclasses
 import importlib
-import importlib.util
-import os
-import pkgutil
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +13,7 @@ from typing import Any, Protocol
 
 from data_pipelines.errors import UsageError
 from data_pipelines.features import Features
+from data_pipelines.options.declaration import modules_of, summary_of
 
 FREE, STREAM = "free", "stream"  # how records are ordered
 PACKAGE = f"{__package__}.layouts"
@@ -153,7 +150,7 @@ class Layout(RecordFormat):
 
 def names() -> tuple[str, ...]:
     """Returns the names of all layouts, sorted. Imports none of them."""
-    return tuple(sorted(_files()))
+    return tuple(sorted(modules_of(PACKAGE)))
 
 
 def find(name: str) -> Layout:
@@ -170,17 +167,4 @@ def find_or_none(name: str | None) -> Layout | None:
 
 def summaries() -> dict[str, str]:
     """Returns what each layout is: the first paragraph of its file. Reads the files and imports none of them."""
-    return {name: _summary(path) for name, path in sorted(_files().items())}
-
-
-def _files() -> dict[str, str]:
-    spec = importlib.util.find_spec(PACKAGE)
-    folders = (spec and spec.submodule_search_locations) or ()
-    found = ((folder, module.name) for folder in folders for module in pkgutil.iter_modules([folder]))
-    return {name: os.path.join(folder, f"{name}.py") for folder, name in found}
-
-
-def _summary(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        text = ast.get_docstring(ast.parse(file.read())) or ""
-    return " ".join(text.partition("\n\n")[0].split())
+    return {name: summary_of(f"{PACKAGE}.{name}") for name in names()}

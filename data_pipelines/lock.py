@@ -73,11 +73,10 @@ def check_free(folder: str, flag: str = "model_dir") -> None:
 
 
 def _is_alive(owner: str) -> bool:
-    try:
+    with contextlib.suppress(ValueError, KeyError, TypeError, OverflowError):
         found = json.loads(owner)
         return found["host"] == socket.gethostname() and psutil.pid_exists(found["process"])
-    except (ValueError, KeyError, TypeError, OverflowError):
-        return False
+    return False
 
 
 def _taken(folder: str, flag: str, owner: str) -> UsageError:

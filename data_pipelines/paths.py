@@ -5,13 +5,11 @@ import re
 from collections.abc import Iterable
 
 from data_pipelines.errors import UsageError
+from data_pipelines.text.tokenizer_settings import ASSETS
 
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+)://")
 _MOUNTS = {"gs": "gcsfuse", "s3": "mount-s3 or s3fs", "hdfs": "its NFS gateway or fuse-dfs", "az": "blobfuse2"}
-_OF_VOCABULARIES = (
-    "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "source.spm", "target.spm", "tokenizer.json",
-    "tokenizer_config.json",
-)  # fmt: skip
+_OF_VOCABULARIES = (*ASSETS, "tokenizer.json", "tokenizer_config.json")
 
 
 def check_local(**values: str | None) -> None:

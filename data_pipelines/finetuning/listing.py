@@ -1,11 +1,8 @@
 """The values of `create_finetuning_data --task`: the files of `finetuning/tasks`. No heavy imports."""
 
-import ast
 import importlib
-import importlib.util
-import pathlib
 
-from data_pipelines.options.declaration import modules_of
+from data_pipelines.options.declaration import modules_of, summary_of
 
 PACKAGE = "data_pipelines.finetuning.tasks"
 TASKS = modules_of(PACKAGE)
@@ -13,8 +10,7 @@ TASKS = modules_of(PACKAGE)
 
 def meaning(name: str) -> str:
     """Returns the first line of the file of a task, which is not imported for it."""
-    folder = pathlib.Path(__file__).parent / "tasks"
-    return ast.get_docstring(ast.parse((folder / f"{name}.py").read_text(encoding="utf-8"))).partition("\n")[0]
+    return summary_of(f"{PACKAGE}.{name}")
 
 
 def task_class(name: str) -> type:

@@ -49,6 +49,7 @@ class Task:
     name: str
     long_text = "cut"  # what happens to it unless the flag says otherwise
     needs_vocabulary = True  # whether --vocab_file must be given
+    usual_column: str | None = None  # where labels stand unless a flag says it; None: where tables usually have them
     names_labels = False  # whether labels are names that get ids
     own_flags: ClassVar[tuple[str, ...]] = ()  # of `create_finetuning_data`, that only this task has
     has_windows = False  # whether a long text can become several records
@@ -97,7 +98,7 @@ class Task:
         Args:
             inputs: the files, for the message.
         """
-        check_labels(inputs, labels, num_examples, self.settings.label_column)
+        check_labels(inputs, labels, num_examples, self.settings.label_column or self.usual_column)
 
     def size_of(self, value: dict[str, Any]) -> int:
         """Returns how many texts the example chooses or ranks; the largest one gives the records their shape."""

@@ -11,6 +11,7 @@
 INHERITED_FIRST. To change only the default of an inherited field it writes `last: int = 3`.
 """
 
+import ast
 import dataclasses
 import difflib
 import importlib.util
@@ -228,3 +229,10 @@ def modules_of(package: str, *, but: Iterable[str] = ()) -> tuple[str, ...]:
     """Lists the modules and folders of a package that are registered by being there, none of a module. Imports none of them."""
     path = importlib.util.find_spec(package).submodule_search_locations or ()
     return tuple(module.name for module in pkgutil.iter_modules(path) if module.name not in but)
+
+
+def summary_of(module: str) -> str:
+    """Returns the first paragraph of the docstring of a module, in one line. Does not import it."""
+    with open(importlib.util.find_spec(module).origin, encoding="utf-8") as file:
+        text = ast.get_docstring(ast.parse(file.read())) or ""
+    return " ".join(text.partition("\n\n")[0].split())

@@ -1,7 +1,7 @@
 """Looks into some records before a network meets them: ids beyond the vocabulary, positions beyond the text."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -42,25 +42,21 @@ def check_contents(source: RecordSource, vocabulary_size: int) -> int:
 
 def count_all_ids(source: RecordSource, vocabulary_size: int) -> np.ndarray:
     """Returns how often each id stands in all records, int64 (V,). Padding is counted as the id 0."""
-    counts = np.zeros(vocabulary_size, np.int64)
-    for serialized in tf.data.TFRecordDataset(source.paths).batch(1024):
-        counts += _count(source, serialized, vocabulary_size)
-    return counts
+    return _count(source, tf.data.TFRecordDataset(source.paths).batch(1024), vocabulary_size)
 
 
 def count_ids(source: RecordSource, vocabulary_size: int) -> np.ndarray:
     """Returns how often each id stands in the first records of the first shards, int64 (V,). Padding is counted as the id 0."""
+    firsts = (_first_of(source, shard) for shard in range(min(SHARDS, len(source.paths))))
+    return _count(source, map(tf.constant, filter(None, firsts)), vocabulary_size)
+
+
+def _count(source: RecordSource, batches: Iterable[tf.Tensor], vocabulary_size: int) -> np.ndarray:
     counts = np.zeros(vocabulary_size, np.int64)
-    for shard in range(min(SHARDS, len(source.paths))):
-        if records := _first_of(source, shard):
-            counts += _count(source, tf.constant(records), vocabulary_size)
+    for parsed in map(source.parse, batches):
+        for name in source.format.ids:
+            counts += np.bincount(np.asarray(parsed[name]).ravel(), minlength=vocabulary_size)
     return counts
-
-
-def _count(source: RecordSource, serialized: tf.Tensor, vocabulary_size: int) -> np.ndarray:
-    parsed = source.parse(serialized)
-    ids = [np.asarray(parsed[name]).ravel() for name in source.format.ids]
-    return np.bincount(np.concatenate(ids), minlength=vocabulary_size)
 
 
 def _first_of(source: RecordSource, shard: int) -> list[bytes]:

@@ -5,6 +5,7 @@ Questions whose answer is a span of a text (Devlin et al., 2018, sections 4.2 an
 A text that is too long is read in windows, each a record of its own; the answer is given as tokens.
 """
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -33,19 +34,11 @@ def find_answer(question: Question) -> tuple[tuple[int, int] | None, bool]:
             return (start + lead, start + lead + len(stripped)), False
     for text, start in question.answers:
         stripped = text.strip()
-        places = _places(context, stripped) if stripped else []
-        if places:
+        pattern = f"(?={re.escape(stripped)})"  # looks ahead, so that places may overlap
+        if places := [found.start() for found in re.finditer(pattern, context)] if stripped else []:
             first = min(places, key=lambda place: abs(place - (start or 0)))
             return (first, first + len(stripped)), start is not None
     return None, False
-
-
-def _places(context: str, text: str) -> list[int]:
-    places, place = [], context.find(text)
-    while place >= 0:
-        places.append(place)
-        place = context.find(text, place + 1)
-    return places
 
 
 def answer_tokens(spans: np.ndarray, first: int, end: int) -> tuple[int, int] | None:

@@ -42,7 +42,6 @@ class AnswerStory(Task):
             yield RawExample(asked.place, value, problem=problem)
 
     def num_words(self, text: str) -> int:
-        """Returns the words of a sentence, without the signs between them."""
         return num_words(text, self.settings.do_lower_case is not False)
 
     def labels_of(self, value):

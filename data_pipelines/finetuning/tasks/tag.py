@@ -56,6 +56,7 @@ class Tag(Task):
     name = "tag"
     names_labels = True
     long_text = "windows"
+    usual_column = "the last of a line"
     has_windows = True
 
     def check(self):
