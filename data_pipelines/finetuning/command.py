@@ -2,11 +2,11 @@
 
 import sys
 
-from data_pipelines.errors import UsageError
 from data_pipelines.finetuning import job as finetuning_data
 from data_pipelines.finetuning.listing import task_class
 from data_pipelines.finetuning.task import Settings, label_counts
 from data_pipelines.options.create_finetuning_data import Options
+from data_pipelines.pretraining import tasks_split
 from data_pipelines.progress import reporting
 from data_pipelines.records.manifest import Manifest
 
@@ -18,17 +18,16 @@ def create_finetuning_data(options: Options) -> Manifest | None:
 
     Returns None from a task that leaves work to others.
     """
-    output_dir, resume, overwrite = options.output_dir, options.resume, options.overwrite
-    task_index, num_tasks, num_workers = options.task_index, options.num_tasks, options.num_workers
-    shared = task_index is not None or num_tasks is not None
-    if shared and overwrite:
-        raise UsageError("--overwrite: a task would delete what others make. Empty --output_dir before they start.")
+    output_dir, num_workers = options.output_dir, options.num_workers
+    shared = tasks_split.is_shared(options.task_index, options.num_tasks, options.overwrite)
     chosen = Settings.of(vars(options))
     with reporting("records") as report:
         if shared:
-            manifest = finetuning_data.create_share(chosen, output_dir, task_index, num_tasks, num_workers, report)
+            task = options.task_index, options.num_tasks
+            manifest = finetuning_data.create_share(chosen, output_dir, *task, num_workers, report)
         else:
-            manifest = finetuning_data.create(chosen, output_dir, num_workers, resume, overwrite, report)
+            how = num_workers, options.resume, options.overwrite
+            manifest = finetuning_data.create(chosen, output_dir, *how, report)
     if isinstance(manifest, str):
         print(manifest)
         return None

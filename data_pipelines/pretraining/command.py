@@ -33,22 +33,14 @@ def create_pretraining_data(options: Options) -> Manifest | None:
 
     Returns None from a task that leaves work to others.
     """
-    output_dir, resume, overwrite, num_workers = (
-        options.output_dir,
-        options.resume,
-        options.overwrite,
-        options.num_workers,
-    )
-    task, num_tasks, runner, beam_options = options.task, options.num_tasks, options.runner, options.beam_options
-    shared = task is not None or num_tasks is not None
-    if shared and overwrite:
-        raise UsageError("--overwrite: a task would delete what others make. Empty --output_dir before they start.")
-    if shared and runner == "beam":
+    output_dir, num_workers, by_beam = options.output_dir, options.num_workers, options.runner == "beam"
+    shared = tasks_split.is_shared(options.task, options.num_tasks, options.overwrite)
+    if shared and by_beam:
         raise UsageError("--task: --runner=beam shares the work out by itself. Leave one of the two out.")
-    if runner == "beam" and num_workers != 1:
+    if by_beam and num_workers != 1:
         raise UsageError(f"--num_workers={num_workers}: with --runner=beam the pipeline's options say how many.")
-    if beam_options and runner != "beam":
-        raise UsageError(f"--beam_options={beam_options}: needs --runner=beam.")
+    if options.beam_options and not by_beam:
+        raise UsageError(f"--beam_options={options.beam_options}: needs --runner=beam.")
     chosen = Settings.chosen(options)
     chosen.check()
     tokenizer = open_for_records(chosen.vocab_file, chosen.tokenizer, chosen.do_lower_case)
@@ -57,11 +49,14 @@ def create_pretraining_data(options: Options) -> Manifest | None:
     corpus = warn_of_language(chosen.open_corpus())
     with reporting("records") as report:
         if shared:
-            made = tasks_split.create_share(chosen, output_dir, task, num_tasks, num_workers, report, corpus)
-        elif runner == "beam":
-            made = beam_runner.create(chosen, output_dir, resume, overwrite, beam_options, corpus)
+            task = options.task, options.num_tasks
+            made = tasks_split.create_share(chosen, output_dir, *task, num_workers, report, corpus)
+        elif by_beam:
+            how = options.resume, options.overwrite, options.beam_options
+            made = beam_runner.create(chosen, output_dir, *how, corpus)
         else:
-            made = pretraining_data.create(chosen, output_dir, num_workers, resume, overwrite, report, corpus)
+            how = num_workers, options.resume, options.overwrite
+            made = pretraining_data.create(chosen, output_dir, *how, report, corpus)
     if isinstance(made, str):
         print(made)
         return None

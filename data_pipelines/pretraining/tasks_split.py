@@ -21,6 +21,14 @@ from data_pipelines.records.manifest import MANIFEST, Manifest
 MERGE = "merge"
 
 
+def is_shared(task: str | None, num_tasks: int | None, overwrite: bool) -> bool:
+    """Returns whether flags make a command one of several tasks. Raises a UsageError where it would delete what others make."""
+    shared = task is not None or num_tasks is not None
+    if shared and overwrite:
+        raise UsageError("--overwrite: a task would delete what others make. Empty --output_dir before they start.")
+    return shared
+
+
 def create_share(
     settings: Settings,
     output_dir: str,

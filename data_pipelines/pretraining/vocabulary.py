@@ -55,16 +55,8 @@ def train_vocabulary(options: Options) -> Tokenizer:
     check_not_input(corpus.paths, output_file=output_file)
     passes = TRAINERS[tokenizer][1]
     with bar(passes * corpus.num_bytes, "vocabulary") as progress:
-        trained = train_tokenizer(
-            tokenizer,
-            corpus,
-            options.vocab_size,
-            options.do_lower_case,
-            options.min_frequency,
-            progress.update,
-            segmenter,
-            options.num_sentinels,
-        )
+        how = options.vocab_size, options.do_lower_case, options.min_frequency
+        trained = train_tokenizer(tokenizer, corpus, *how, progress.update, segmenter, options.num_sentinels)
         progress.update(progress.total - progress.n)
     if len(trained.vocabulary) <= len(trained.vocabulary.special_ids):
         raise DataError(f"--input_file={options.input_file}: holds no words to learn from. Is there text in the files?")
@@ -86,16 +78,11 @@ def train_vocabulary(options: Options) -> Tokenizer:
 
 def _places(output_file: str, kind: str, as_folder: bool) -> dict[str, str]:
     """Returns where each file of a vocabulary goes: name in `Tokenizer.files` -> path."""
-    if kind in ("byte_bpe", "bpe"):
-        if as_folder:
-            names = ["vocab.json", "merges.txt"]
-        else:
-            return {"vocab.json": output_file, "merges.txt": merges_beside(output_file)}
-    else:
-        names = ["spiece.model" if kind == "sentencepiece" else "vocab.txt"]
+    pairs = "vocab.json", "merges.txt"
+    names = {"byte_bpe": pairs, "bpe": pairs, "sentencepiece": ("spiece.model",)}.get(kind, ("vocab.txt",))
     if as_folder:
-        return {name: os.path.join(output_file, name) for name in [*names, CONFIG]}
-    return {names[0]: output_file}
+        return {name: os.path.join(output_file, name) for name in (*names, CONFIG)}
+    return dict(zip(names, (output_file, merges_beside(output_file)), strict=False))
 
 
 def report_vocabulary(options: inspect_data.Options) -> None:

@@ -145,12 +145,3 @@ def _cut(data: bytes, bounds: Sequence[int]) -> list[bytes]:
 def _opening(size: int) -> bytes:
     """Returns what stands before the features of an example of that many bytes: field 1."""
     return b"\n" + _varint(size)
-
-
-def encode_example(values: Mapping[str, Sequence[int] | Sequence[float]]) -> bytes:
-    """Returns one serialized `tf.train.Example` from lists."""
-    columns = {}
-    for name, value in values.items():
-        dtype = np.float32 if value and isinstance(value[0], float) else np.int64
-        columns[name] = np.array(value, dtype), np.array([len(value)])
-    return encode_examples(columns)[0]

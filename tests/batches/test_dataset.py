@@ -18,11 +18,11 @@ from data_pipelines.ops.compose import compose
 from data_pipelines.records import shards as shard_files
 from data_pipelines.records import source as source_files
 from data_pipelines.records.classic import classic_source
-from data_pipelines.records.encoding import encode_example
 from data_pipelines.records.manifest import Manifest, RecordSettings
 from data_pipelines.records.shards import ShardWriter
 from data_pipelines.records.source import RecordSource
 from tests.fuzz.mutations import record_length
+from tests.helpers.small_records import encode_example
 
 SHARDS = [7, 1, 12, 5, 9]  # 34 examples
 TOTAL = sum(SHARDS)

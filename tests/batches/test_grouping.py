@@ -35,11 +35,11 @@ from data_pipelines.ops.packing import pack_rows
 from data_pipelines.ops.parallel import frame_parallel
 from data_pipelines.records import shards as shard_files
 from data_pipelines.records import source as source_files
-from data_pipelines.records.encoding import encode_example
 from data_pipelines.records.manifest import Manifest, RecordSettings
 from data_pipelines.records.shards import ShardWriter
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
+from tests.helpers.small_records import encode_example
 from xmodels.jobs.finetune.batches import bucket_suggestion, choose_batches
 from xmodels.jobs.pretrain.run import Options, pretrain
 from xmodels.models.backbone import Backbone

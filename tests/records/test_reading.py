@@ -14,10 +14,10 @@ from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
 from data_pipelines.records import shards as shard_files
 from data_pipelines.records import source as source_files
-from data_pipelines.records.encoding import encode_example
 from data_pipelines.records.manifest import Manifest, RecordSettings
 from data_pipelines.records.shards import Shard, ShardWriter, chunk_offsets
 from data_pipelines.records.source import RecordSource
+from tests.helpers.small_records import encode_example
 from xmodels.jobs.pretrain.run import Options, pretrain
 from xmodels.training.watching.progress import read_log
 

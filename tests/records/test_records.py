@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
-from data_pipelines.records.encoding import encode_example
 from data_pipelines.records.manifest import MANIFEST, Manifest, RecordSettings
 from data_pipelines.records.shards import ShardWriter
 from data_pipelines.records.verification import verify
+from tests.helpers.small_records import encode_example
 
 NAME = "records-00000-of-00002.tfrecord"
 
