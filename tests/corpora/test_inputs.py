@@ -546,7 +546,7 @@ def test_many_small_files_cost_little_memory_and_no_opening(tmp_path, monkeypatc
         tracemalloc.stop()
     assert len(opened) < 50
     assert sum(sum(1 for _ in share.pieces()) for part in parts for share in part.shares) <= 20_000 + 64
-    assert max(len(share.paths) for part in parts for share in part.shares) < 20_000 / 64 + 3
+    assert max(len(share.source.paths) for part in parts for share in part.shares) < 20_000 / 64 + 3
     assert sum(1 for _ in read_documents(parts[17])) == pytest.approx(20_000 / 64, abs=2)
 
 
