@@ -17,8 +17,8 @@ from xmodels.runs import folder as run_folder
 
 HOLDER = """
 import sys, time
-from data_pipelines.lock import locked
-with locked(sys.argv[1]):
+from data_pipelines.lock import hold_lock
+with hold_lock(sys.argv[1]):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -91,11 +91,11 @@ def test_of_many_that_begin_at_once_one_at_a_time_has_the_folder(tmp_path):
     body = f"""
 import os, sys
 from data_pipelines.errors import UsageError
-from data_pipelines.lock import locked
+from data_pipelines.lock import hold_lock
 mine, done = {str(tmp_path)!r} + "/inside", 0
 while done < 200:
     try:
-        with locked({str(tmp_path / "run")!r}):
+        with hold_lock({str(tmp_path / "run")!r}):
             os.close(os.open(mine, os.O_CREAT | os.O_EXCL))
             os.remove(mine)
             done += 1
