@@ -6,6 +6,11 @@ import string
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from data_pipelines.corpora.squad import Question
+from xmodels.tasks.answer_span.spans import Found
+
 SQUAD1, SQUAD2, CMRC2018 = "squad1", "squad2", "cmrc2018"
 PUNCTUATION = str.maketrans("", "", string.punctuation)
 ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -110,6 +115,22 @@ def measure(metric: str, truths: Sequence[str], found: str) -> tuple[float, floa
         truths = [text for text in truths if normalized(text)] or [""]
     exact, f1 = (max((measure(text, found) for text in truths), default=0.0) for measure in MEASURES[metric])
     return exact, f1
+
+
+def rights(question: Question) -> list[str]:
+    """Returns the right answers; none of a question that the text does not answer."""
+    return [] if question.is_impossible else [text for text, _ in question.answers]
+
+
+def f1_by_difference(predictions: Sequence[Found], truth: Sequence[Question]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the rising differences of the scores of no answer and of the best one, (N,), and the sums of F1 of SQuAD 2.0
+    where the first 0 to N of these questions are answered, (N + 1,)."""
+    differences = np.array([each.null_score_diff for each in predictions])
+    answers = [each.answer_at(None).text for each in predictions]
+    answered = np.array([measure(SQUAD2, rights(q), text)[1] for q, text in zip(truth, answers, strict=True)])
+    silent = np.array([measure(SQUAD2, rights(q), "")[1] for q in truth])
+    order = np.argsort(differences, kind="stable")
+    return differences[order], silent.sum() + np.concatenate([[0.0], np.cumsum((answered - silent)[order])])
 
 
 def metric_of(questions) -> str:

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from xmodels.tasks.answer_span.measures import SQUAD2, measure
-from xmodels.tasks.answer_span.spans import decide
+from xmodels.tasks.answer_span.measures import SQUAD2, f1_by_difference, measure, rights
 from xmodels.tasks.base.pictures import BLUE, RED, new_figure, write
 
 LENGTHS = (2, 5, 10, 20, 40, 80)  # characters; bounds of the bars
@@ -25,11 +24,8 @@ def by_length(predictions, questions, metric: str, threshold: float | None):
     """Returns F1 and exact match of answers by the length of the right one."""
     rows = []
     for asked, each in zip(questions, predictions, strict=True):
-        if asked.is_impossible or not asked.answers:
-            continue
-        truths = [text for text, _ in asked.answers]
-        found = decide(each.n_best, each.null_score_diff, threshold).text
-        rows.append((min(map(len, truths)), *measure(metric, truths, found)))
+        if truths := rights(asked):
+            rows.append((min(map(len, truths)), *measure(metric, truths, each.answer_at(threshold).text)))
     table = np.array(rows or [(0, 0.0, 0.0)])
     groups = np.searchsorted(LENGTHS, table[:, 0])
     names = [f"≤ {bound}" for bound in LENGTHS] + [f"> {LENGTHS[-1]}"]
@@ -51,12 +47,7 @@ def by_threshold(predictions, questions, threshold: float | None):
     differences = np.array([each.null_score_diff for each in predictions])
     finite = np.isfinite(differences)
     impossible = np.array([each.is_impossible for each in questions])
-    answers = [decide(each.n_best, each.null_score_diff, None).text for each in predictions]
-    truths = [[] if each.is_impossible else [text for text, _ in each.answers] for each in questions]
-    answered = np.array([measure(SQUAD2, right, text)[1] for right, text in zip(truths, answers, strict=True)])
-    silent = np.array([measure(SQUAD2, right, "")[1] for right in truths])
-    order = np.argsort(differences, kind="stable")
-    totals = 100 * (silent.sum() + np.cumsum((answered - silent)[order])) / len(order)
+    rising, totals = f1_by_difference(predictions, questions)
     figure = Figure(figsize=(6.4, 4.8), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True)
     bins = np.histogram_bin_edges(differences[finite], 40)
@@ -64,7 +55,8 @@ def by_threshold(predictions, questions, threshold: float | None):
     upper.hist(differences[finite & impossible], bins, color=RED, alpha=0.7, label="without")
     upper.set_title("score of no answer minus score of the best answer")
     upper.legend(frameon=False)
-    lower.plot(differences[order][finite[order]], totals[finite[order]], color=BLUE)
+    there = np.isfinite(rising)
+    lower.plot(rising[there], 100 * totals[1:][there] / len(rising), color=BLUE)
     lower.set(xlabel="null_score_diff_threshold", ylabel="F1, %")
     for axis in (upper, lower):
         if threshold is not None:

@@ -6,9 +6,9 @@ import numpy as np
 
 from data_pipelines.corpora.squad import Question
 from xmodels.tasks.answer_span import pictures
-from xmodels.tasks.answer_span.measures import SQUAD2, measure, metric_of
+from xmodels.tasks.answer_span.measures import SQUAD2, f1_by_difference, measure, metric_of, rights
 from xmodels.tasks.answer_span.read import SpanSource, read_questions, warn_problems
-from xmodels.tasks.answer_span.spans import Found, decide, find, of_row
+from xmodels.tasks.answer_span.spans import Found, find, of_row
 from xmodels.tasks.answer_span.windows import Settings
 from xmodels.tasks.base.score import predict, print_pictures
 
@@ -46,7 +46,7 @@ def scores(
         answer_metric: of `measures.MEASURES`; None takes that of the data.
     """
     metric = answer_metric or metric_of(truth)
-    found = [decide(each.n_best, each.null_score_diff, null_score_diff_threshold).text for each in predictions]
+    found = [each.answer_at(null_score_diff_threshold).text for each in predictions]
     table = np.array([measure(metric, rights(asked), text) for asked, text in zip(truth, found, strict=True)])  # (N, 2)
     result = {"metric": metric, "exact_match": 100 * float(table[:, 0].mean()), "f1": 100 * float(table[:, 1].mean())}
     has_answer = np.array([bool(rights(asked)) for asked in truth])
@@ -60,21 +60,10 @@ def scores(
     return result | {"questions": len(truth), "null_score_diff_threshold": null_score_diff_threshold}
 
 
-def rights(question: Question) -> list[str]:
-    """Returns the right answers; none of a question that the text does not answer."""
-    return [] if question.is_impossible else [text for text, _ in question.answers]
-
-
 def best_threshold(predictions: list[Found], truth: list[Question]) -> tuple[float, float]:
     """Returns the highest F1 of SQuAD 2.0 in percent, and the `null_score_diff_threshold` that gives it (`find_best_thresh` of
     the official script, of all questions with equal differences together)."""
-    differences = np.array([each.null_score_diff for each in predictions])
-    answers = [decide(each.n_best, each.null_score_diff, None).text for each in predictions]
-    answered = np.array([measure(SQUAD2, rights(q), text)[1] for q, text in zip(truth, answers, strict=True)])
-    silent = np.array([measure(SQUAD2, rights(q), "")[1] for q in truth])
-    order = np.argsort(differences, kind="stable")
-    totals = silent.sum() + np.concatenate([[0.0], np.cumsum((answered - silent)[order])])
-    differences = differences[order]
+    differences, totals = f1_by_difference(predictions, truth)
     # Behind the last of equal differences only can a threshold lie.
     ends = np.concatenate([[True], np.append(differences[1:] != differences[:-1], True)])
     best = int(np.argmax(np.where(ends, totals, -np.inf)))
@@ -147,10 +136,7 @@ def report(test_file: str, result: dict, predictions: list[Found], truth: list[Q
         print(
             f"  {setting}; the best one for this file, {result['best_f1_threshold']:.4g}, would give F1 {result['best_f1']:.2f} %"
         )
-    rows = [
-        (asked, decide(each.n_best, each.null_score_diff, threshold))
-        for asked, each in zip(truth, predictions, strict=True)
-    ]
+    rows = [(asked, each.answer_at(threshold)) for asked, each in zip(truth, predictions, strict=True)]
     wrong = [row for row in rows if measure(result["metric"], rights(row[0]), row[1].text)[0] == 0.0]
     for asked, each in wrong[:LISTED]:
         right = rights(asked)[0] if rights(asked) else "no answer"

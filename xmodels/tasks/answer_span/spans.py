@@ -41,6 +41,10 @@ class Found:
     n_best: list[Answer]
     null_score_diff: float
 
+    def answer_at(self, threshold: float | None) -> Answer:
+        """Returns the answer with which another threshold ends up; None names one wherever there is one."""
+        return decide(self.n_best, self.null_score_diff, threshold)
+
 
 @dataclasses.dataclass(frozen=True)
 class Candidates:

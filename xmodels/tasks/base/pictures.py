@@ -45,6 +45,13 @@ def new_figure(width: float, height: float):
     return figure, axis
 
 
+def draw_ranks(axis, ranks: Sequence[int], deepest: int) -> None:
+    """Draws a bar for each rank, of how often it is there, and one for those behind the `deepest`."""
+    counts = np.bincount(np.minimum(np.asarray(ranks, int), deepest + 1), minlength=deepest + 2)[1:]
+    axis.bar(range(1, deepest + 2), counts, color=BLUE)
+    axis.set_xticks(range(1, deepest + 2), [*map(str, range(1, deepest + 1)), f"> {deepest}"])
+
+
 def fold_rare_labels(names: Sequence[str], table: np.ndarray, counts: np.ndarray) -> tuple[list[str], np.ndarray]:
     """Reduces a confusion matrix (C, C) to the `MOST` labels with the largest `counts` (C,), and one row and column for all others.
 

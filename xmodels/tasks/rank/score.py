@@ -1,11 +1,11 @@
 """How well candidates are ordered: MRR, MAP and nDCG, over the lists that have a relevant candidate."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 
-from xmodels.tasks.base.pictures import BLUE, new_figure, write
+from xmodels.tasks.base.pictures import draw_ranks, new_figure, write
 from xmodels.tasks.base.score import score_inputs
 from xmodels.tasks.rank.read import RankSource, read_lists, relevances
 
@@ -116,10 +116,7 @@ def report(test_file: str, found: dict, inputs: list, predictions: list, truth: 
 def draw(folder: str, predictions: list, truth: list, settings: dict) -> list[str]:
     """Returns a bar for each rank: how many lists have their first relevant candidate there."""
     rows = [order_relevances(*each) for each in zip(predictions, truth, strict=True) if np.max(each[1]) > 0]
-    counts = Counter(min(DEEPEST + 1, round(1 / reciprocal_rank(row))) for row in rows)
     figure, axis = new_figure(5.6, 3.2)
-    ranks = range(1, DEEPEST + 2)
-    axis.bar(ranks, [counts[rank] for rank in ranks], color=BLUE)
-    axis.set_xticks(ranks, [*map(str, ranks[:-1]), f"> {DEEPEST}"])
+    draw_ranks(axis, [round(1 / reciprocal_rank(row)) for row in rows], DEEPEST)
     axis.set(xlabel="rank of the first relevant candidate", ylabel="lists")
     return write(folder, {"ranks": figure})

@@ -6,7 +6,7 @@ import numpy as np
 
 from data_pipelines.corpora.headers import Columns
 from data_pipelines.errors import DataError
-from xmodels.tasks.base.pictures import BLUE, new_figure, write
+from xmodels.tasks.base.pictures import BLUE, draw_ranks, new_figure, write
 from xmodels.tasks.base.score import predict, print_pictures
 from xmodels.tasks.classify.score import scores as label_scores
 from xmodels.tasks.regress.read import as_number
@@ -153,8 +153,6 @@ def draw(folder: str, predictions, truth: Truth, settings: dict) -> list[str]:
         axis.set(xlabel="cosine", ylabel="pairs")
         axis.legend(frameon=False)
     else:
-        found = np.minimum(ranks(predictions, truth.values)[0], 11)
-        axis.bar(range(1, 12), [int(np.sum(found == rank)) for rank in range(1, 12)], color=BLUE)
-        axis.set_xticks(range(1, 12), [*map(str, range(1, 11)), "> 10"])
+        draw_ranks(axis, ranks(predictions, truth.values)[0], 10)
         axis.set(xlabel="rank of the correct text", ylabel="rows")
     return write(folder, {"similarities": figure})
