@@ -388,7 +388,7 @@ def made_up(tmp_path):
         ("random-bert", "topic"): score([half, half], 0.55),
         ("bert", "topic"): score([[1] * 200, [1] * 180 + [0] * 20], 0.9),
     }
-    compared = findings._compared(scores, findings._reference(plan, scores))
+    compared = findings._compare_with_reference(scores, findings._reference(plan, scores))
     objective = findings.Objective(
         [5.0], [4.25], "masked_lm_accuracy", [0.2], Baselines(0.05, 0.15), [(5, 6.0, 0.1), (10, 5.0, 0.2)]
     )

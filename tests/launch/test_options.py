@@ -202,7 +202,7 @@ def test_a_flag_that_is_given_twice_is_named(tmp_path, capsys):
 
 def test_of_changed_values_that_are_long_the_part_that_differs_is_shown():
     before, after = "masking:4/" * 20 + "reordering:4", "masking:4/" * 20 + "reordering:4/distance:1"
-    said = changed_flags._listed({"task_schedule": (before, after), "seed": (1, 2)})
+    said = changed_flags._list_changes({"task_schedule": (before, after), "seed": (1, 2)})
     assert said.startswith("seed: 1 then, 2 now; task_schedule: …")
     assert "reordering:4' then" in said and "reordering:4/distance:1' now" in said and len(said) < 180
 

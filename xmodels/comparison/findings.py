@@ -115,7 +115,7 @@ def gather(plan: Plan, known: Workspace, agenda: Agenda) -> Findings:
         if (found := _score(known, learnt, truths[learnt.task])) is not None:
             scores[key] = found
     reference = _reference(plan, scores)
-    scores = _compared(scores, reference)
+    scores = _compare_with_reference(scores, reference)
     objectives, costs = {}, {}
     for name, each in agenda.pretrained.items():
         if each.runs and all(known.mark(one) for one in each.runs):
@@ -157,7 +157,9 @@ def _reference(plan: Plan, scores: dict[tuple[str, str], Score]) -> str | None:
     return max(whole, key=lambda name: statistics.mean(scores[name, task].dev for task in plan.tasks), default=None)
 
 
-def _compared(scores: dict[tuple[str, str], Score], reference: str | None) -> dict[tuple[str, str], Score]:
+def _compare_with_reference(
+    scores: dict[tuple[str, str], Score], reference: str | None
+) -> dict[tuple[str, str], Score]:
     """Returns the scores with their differences to the reference, corrected for the number of comparisons on the page."""
     if reference is None:
         return scores
@@ -176,7 +178,7 @@ def _objective(known: Workspace, runs: Sequence[Stage]) -> Objective:
     curves = []
     for one in runs:
         evaluations = [entry for entry in known.entries(one) if entry["kind"] == "evaluation"]
-        curves.append([(entry["step"], entry["loss"], _measured(entry, measure)) for entry in evaluations])
+        curves.append([(entry["step"], entry["loss"], _value_of_measure(entry, measure)) for entry in evaluations])
     last = [curve[-1][2] for curve in curves if curve and not math.isnan(curve[-1][2])]
     results = [known.results(one) for one in runs]
     part = (measure or "").removesuffix("_accuracy")
@@ -184,7 +186,7 @@ def _objective(known: Workspace, runs: Sequence[Stage]) -> Objective:
     return Objective(losses, token_losses, measure, last, baselines, curves[0])
 
 
-def _measured(entry: dict, measure: str | None) -> float:
+def _value_of_measure(entry: dict, measure: str | None) -> float:
     values = [value for name, value in entry.items() if measure and measure_of(name) == measure]
     return values[-1] if values else math.nan
 

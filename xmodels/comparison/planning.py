@@ -104,7 +104,7 @@ class _Planning:
     def agenda(self, arms: Sequence[Arm]) -> Agenda:
         everyone = {arm.name: arm for arm in list_arms(self.plan)}
         needed = dict.fromkeys(arm.start for arm in arms if arm.system)  # random weights have the size of a system
-        pretrained = {name: self._probed(everyone[name]) for name in needed}
+        pretrained = {name: self._add_probe(everyone[name]) for name in needed}
         if self.plan.budget.kind in MEASURED:
             open_ = [p.probe for p in pretrained.values() if not self.known.decided(p.probe)]
         else:
@@ -123,7 +123,7 @@ class _Planning:
         ordered = sorted(stages.closure(self.found), key=lambda one: stages.KINDS.index(one.kind))
         return Agenda(ordered, pretrained, learnt, self.waiting)
 
-    def _probed(self, arm: Arm) -> Pretrained:
+    def _add_probe(self, arm: Arm) -> Pretrained:
         system, plan = arm.system, self.plan
         rows = system.flags.get("train_batch_size", plan.pretraining.train_batch_size)
         flags = {**plan.pretraining.flags, **system.flags}
@@ -149,10 +149,10 @@ class _Planning:
         elif each.cost is not None and not probes_are_open:
             each.num_steps = count_steps(budget, each.cost, most)
         elif self.known.assumes:
-            each.cost, each.is_estimate = each.cost or self._estimated(each), True
+            each.cost, each.is_estimate = each.cost or self._estimate_cost(each), True
             each.num_steps = count_steps(budget, each.cost, most)
 
-    def _estimated(self, each: Pretrained) -> StepCost:
+    def _estimate_cost(self, each: Pretrained) -> StepCost:
         flops = each.tokens * networks.estimate_system(self.plan, each.arm.called, each.arm.system).flops_per_token
         return StepCost(flops / ASSUMED_FLOPS, flops / ASSUMED_FLOPS, flops, each.tokens)
 

@@ -110,7 +110,7 @@ def write(path: str, loaded: Checkpoint) -> None:
     architecture = next(name for name, own in table.classes if own <= loaded.heads)
     settings = {"architectures": [architecture], "dtype": "float32", "torch_dtype": "float32"}
     settings |= configurations.config_to(form, loaded.config, CONFIG, loaded.form)
-    special_ids = _written_ids(loaded, form)
+    special_ids = _special_token_ids(loaded, form)
     settings |= special_ids | form.infer_settings(loaded.config)
     settings |= heads.settings_of(table, loaded, tensors.num_classes(loaded.values, table))
     written = tensors.to_their_tensors(loaded.values, table.variables(form), table, loaded.config)
@@ -122,7 +122,7 @@ def write(path: str, loaded: Checkpoint) -> None:
         write_hugging_face(path, loaded.tokenizer, loaded.config.max_sequence_length, form)
 
 
-def _written_ids(loaded: Checkpoint, form: formats.HuggingFace) -> dict[str, int]:
+def _special_token_ids(loaded: Checkpoint, form: formats.HuggingFace) -> dict[str, int]:
     """Returns the ids of special tokens: those that the source names, else by the roles of the vocabulary."""
     roles = loaded.tokenizer.open().vocabulary.roles if loaded.tokenizer else {}
     wanted = SPECIAL_IDS if form.continues else {"pad_token_id": PAD}

@@ -56,7 +56,7 @@ def check_alike(ours: Tokenizer, theirs: tokenizers.Tokenizer, path: str) -> Non
             f"{path}: holds {len(left):,} token(s) that the vocabulary beside it lacks, such as {left[0]!r}. Move away the one that "
             "is not the network's."
         )
-    for text in (*TEXTS, *_of_added(ours)):
+    for text in (*TEXTS, *_texts_of_added_tokens(ours)):
         mine, wanted = _words(ours.backend, text), _words(theirs, text)
         if mine == wanted:
             ids = theirs.encode(text, add_special_tokens=False).ids
@@ -74,7 +74,7 @@ def _words(backend: tokenizers.Tokenizer, text: str) -> list[str]:
     return [word for word, _ in backend.pre_tokenizer.pre_tokenize_str(clean)] if backend.pre_tokenizer else [clean]
 
 
-def _of_added(ours: Tokenizer) -> list[str]:
+def _texts_of_added_tokens(ours: Tokenizer) -> list[str]:
     """Returns texts that the tokens stand in that were added to a vocabulary."""
     added = [each["content"] for each in ours.options().get("added_tokens", [])]
     return [

@@ -47,7 +47,9 @@ def repetition_penalty(penalty: float):
     def change(logits, token_ids, position):
         weaker = ops.where(logits > 0, logits / penalty, logits * penalty)
         real = ops.arange(token_ids.shape[1]) < position  # (T,)
-        seen = _marked(token_ids, ops.cast(ops.broadcast_to(real, ops.shape(token_ids)), "float32"), logits.shape[-1])
+        seen = _mark_tokens(
+            token_ids, ops.cast(ops.broadcast_to(real, ops.shape(token_ids)), "float32"), logits.shape[-1]
+        )
         return ops.where(seen, weaker, logits)
 
     return change
@@ -67,7 +69,7 @@ def no_repeated_ngrams(n: int):
             last = ops.take(token_ids, ops.maximum(position - (n - 1) + offset, 0), axis=1)  # (B,)
             here = ops.equal(token_ids[:, offset : offset + starts], ops.expand_dims(last, 1))
             repeated = ops.logical_and(repeated, here)
-        forbidden = _marked(token_ids[:, n - 1 :], ops.cast(repeated, "float32"), logits.shape[-1])
+        forbidden = _mark_tokens(token_ids[:, n - 1 :], ops.cast(repeated, "float32"), logits.shape[-1])
         return ops.where(forbidden, FORBIDDEN, logits)
 
     return change
@@ -114,7 +116,7 @@ def not_before(length: int, end_id: int):
     return change
 
 
-def _marked(token_ids, weights, vocabulary_size: int):
+def _mark_tokens(token_ids, weights, vocabulary_size: int):
     """Marks tokens of the vocabulary that occur in `token_ids` (B, N) with a positive weight (B, N): bool (B, V)."""
     rows = ops.broadcast_to(ops.expand_dims(ops.arange(ops.shape(token_ids)[0]), 1), ops.shape(token_ids))
     places = ops.cast(rows * vocabulary_size + ops.cast(token_ids, rows.dtype), "int32")

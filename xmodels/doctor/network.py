@@ -90,15 +90,15 @@ def checkpoint(case: Case) -> str | None:
         case.num_parameters = sum(value.size for value in loaded.values.values())
         if warning := case_warning(case.tokenizer, flags.vocab_file or flags.init_checkpoint):
             print_status(warning)
-        return _described(loaded)
+        return _describe_network(loaded)
     case.loaded = loaded = convert.load(flags.init_checkpoint)
     if case.config is not None:
         tokens = case.tokenizer.vocabulary.tokens
         loaded = fit_checkpoint(loaded, flags, model_of(case), case.config, tokens)
-    return _described(loaded)
+    return _describe_network(loaded)
 
 
-def _described(loaded) -> str:
+def _describe_network(loaded) -> str:
     layers = loaded.config.values().get("num_layers")
     width = f"{layers} layers of {loaded.config.hidden_dim}" if layers else f"width {loaded.config.hidden_dim}"
     return f"{loaded.model}, {width}{_heads(loaded)}"

@@ -17,15 +17,15 @@ def summaries() -> dict[str, str]:
 def _summary(tree: ast.Module) -> str | None:
     """Returns the summary of a file; None if it defines no mixer, which is a class that says what it `supports`."""
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    if not any("supports" in _assigned(node) for node in classes):
+    if not any("supports" in _class_assignments(node) for node in classes):
         return None
     paragraph = " ".join((ast.get_docstring(tree) or "").partition("\n\n")[0].split())
-    assigned = [pair for node in classes for pair in _assigned(node).items()]
+    assigned = [pair for node in classes for pair in _class_assignments(node).items()]
     numbers = [_number(name, value) for name, value in assigned if isinstance(value, ast.Call) and _is_number(value)]
     return " ".join([paragraph, *numbers])
 
 
-def _assigned(node: ast.ClassDef) -> dict[str, ast.expr | None]:
+def _class_assignments(node: ast.ClassDef) -> dict[str, ast.expr | None]:
     """Returns what the body of a class assigns to names."""
     plain = [(each.targets[0], each.value) for each in node.body if isinstance(each, ast.Assign)]
     typed = [(each.target, each.value) for each in node.body if isinstance(each, ast.AnnAssign)]

@@ -48,18 +48,18 @@ class AdaptiveEmbedding(keras.layers.Layer):
         token_ids = ops.cast(token_ids, "int32")  # as `Embedding` does: Keras traces a SavedModel with floats
         if len(self.widths) == 1:
             x = ops.take(ops.cast(self.tables[0], self.compute_dtype), token_ids, axis=0)
-            return self._projected(x, self.projections[0]) * self.scale
+            return self._project(x, self.projections[0]) * self.scale
         x, start = 0.0, 0
         for table, projection, end in zip(self.tables, self.projections, self.ends, strict=True):
             inside = ops.logical_and(token_ids >= start, token_ids < end)
             rows = ops.take(
                 ops.cast(table, self.compute_dtype), ops.clip(token_ids - start, 0, end - start - 1), axis=0
             )
-            x = x + self._projected(rows, projection) * ops.expand_dims(ops.cast(inside, self.compute_dtype), -1)
+            x = x + self._project(rows, projection) * ops.expand_dims(ops.cast(inside, self.compute_dtype), -1)
             start = end
         return x * self.scale
 
-    def _projected(self, x, projection):
+    def _project(self, x, projection):
         return x if projection is None else ops.matmul(x, ops.cast(projection, x.dtype))
 
 
@@ -100,7 +100,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
         head = self._logits(x, embedding, 0)
         if len(self.sizes) == 1:
             return ops.log_softmax(head, axis=-1)
-        projected = self._narrowed(x, embedding, 0)
+        projected = self._project_to_cluster(x, embedding, 0)
         clusters = ops.matmul(projected, ops.transpose(ops.cast(self.cluster_weight, x.dtype)))
         clusters = ops.cast(clusters, "float32") + ops.cast(self.cluster_bias, "float32")
         head = ops.log_softmax(ops.concatenate([head, clusters], axis=-1), axis=-1)
@@ -110,7 +110,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
             found.append(of_cluster + ops.log_softmax(self._logits(x, embedding, i), axis=-1))
         return ops.concatenate(found, axis=-1)
 
-    def _narrowed(self, x, embedding, i: int):
+    def _project_to_cluster(self, x, embedding, i: int):
         """Returns (..., D) -> (..., width of cluster i)"""
         shared = embedding.projections[i if len(embedding.projections) > 1 else 0]
         projection = getattr(self, f"projection_{i}", shared)
@@ -122,7 +122,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
         else:
             start = sum(self.sizes[:i])
             table = ops.convert_to_tensor(embedding.tables[0])[start : start + self.sizes[i]]
-        logits = ops.matmul(self._narrowed(x, embedding, i), ops.transpose(ops.cast(table, x.dtype)))
+        logits = ops.matmul(self._project_to_cluster(x, embedding, i), ops.transpose(ops.cast(table, x.dtype)))
         return ops.cast(logits, "float32") + ops.cast(getattr(self, f"bias_{i}"), "float32")
 
 

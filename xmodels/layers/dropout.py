@@ -96,11 +96,11 @@ def _words(count):
         return keras.random.randint((count, 1), -(2**31), 2**31 - 1, "int32", seed=seed)
     first, second = ops.split(seed.next(), 2)  # (1,) each
     x = ops.expand_dims(ops.cast(ops.arange(count, dtype="int32"), "uint32"), 1) + first  # (count, 1)
-    x = _folded(x, 17) * ops.cast(0xED5AD4BB, "uint32")
-    x = ops.bitwise_xor(_folded(x, 11), second) * ops.cast(0xAC4C1B51, "uint32")
-    x = _folded(x, 15) * ops.cast(0x31848BAB, "uint32")
-    return _folded(x, 14)
+    x = _xor_shift_right(x, 17) * ops.cast(0xED5AD4BB, "uint32")
+    x = ops.bitwise_xor(_xor_shift_right(x, 11), second) * ops.cast(0xAC4C1B51, "uint32")
+    x = _xor_shift_right(x, 15) * ops.cast(0x31848BAB, "uint32")
+    return _xor_shift_right(x, 14)
 
 
-def _folded(x, shift: int):
+def _xor_shift_right(x, shift: int):
     return ops.bitwise_xor(x, ops.bitwise_right_shift(x, ops.cast(shift, "uint32")))

@@ -8,11 +8,11 @@ def hashes(seeds: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
     version: `triple32` of Wellons, 2018, as in `xmodels.layers.dropout`."""
     values = np.zeros(shape, "uint32")
     for each in (*seeds, *np.indices(shape)):
-        values = _mixed(values + np.asarray(each).astype("uint32") + np.uint32(0x9E3779B9))
+        values = _mix_bits(values + np.asarray(each).astype("uint32") + np.uint32(0x9E3779B9))
     return (values / 2.0**32).astype("float32")
 
 
-def _mixed(x):
+def _mix_bits(x):
     for shift, factor in ((17, 0xED5AD4BB), (11, 0xAC4C1B51), (15, 0x31848BAB)):
         x = (x ^ (x >> np.uint32(shift))) * np.uint32(factor)
     return x ^ (x >> np.uint32(14))

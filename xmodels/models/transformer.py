@@ -213,7 +213,7 @@ class Embedding(keras.layers.Layer):
 
     def call(self, token_ids, padding_mask, position_ids=None, training=None):
         real = ops.expand_dims(ops.cast(padding_mask, self.compute_dtype), -1)
-        return self._placed(self.token(token_ids) * self.scale * real, position_ids, training)
+        return self._add_positions(self.token(token_ids) * self.scale * real, position_ids, training)
 
     def target(self, target_ids, position_ids=None, training=None):
         """Returns the inputs of the decoder, at positions (T,) or (B, T): (B, T) -> (B, T, D)."""
@@ -221,9 +221,9 @@ class Embedding(keras.layers.Layer):
         if self.start == "zero":
             positions = ops.arange(ops.shape(target_ids)[1]) if position_ids is None else position_ids
             x = x * ops.expand_dims(ops.cast(positions > 0, x.dtype), -1)
-        return self._placed(x, position_ids, training)
+        return self._add_positions(x, position_ids, training)
 
-    def _placed(self, x, position_ids, training):
+    def _add_positions(self, x, position_ids, training):
         positions = ops.arange(ops.shape(x)[1], dtype="int32") if position_ids is None else position_ids
         return self.dropout(x + self.position(positions), training=training)
 

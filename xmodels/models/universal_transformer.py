@@ -180,7 +180,7 @@ class UniversalTransformer(Backbone):
 class Tokens(Embedding):
     """An `Embedding` without position encodings, which are added in each step."""
 
-    def _placed(self, x, position_ids, training):
+    def _add_positions(self, x, position_ids, training):
         return self.dropout(x, training=training)
 
 

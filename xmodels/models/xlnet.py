@@ -231,14 +231,14 @@ class XLNet(Backbone):
     def attention_maps(self, features):
         """Returns the attention probabilities of the content stream without a memory, num_layers tensors float32 (B, H, N, N)."""
         read = {name: features[name] for name in features if name not in ("memory", "memory_filled", "query_mask")}
-        states, shared = self.hidden_states(read), self._shared(read, 0, False)
+        states, shared = self.hidden_states(read), self._shared_arguments(read, 0, False)
         return [block.attention_map(x["content"], **shared) for block, x in zip(self.blocks, states, strict=False)]
 
     def _run(self, features, training):
         memory, slots = features.get("memory"), 0
         if memory is not None:
             memory, slots = ops.cast(memory, self.compute_dtype), memory.shape[2]
-        shared = self._shared(features, slots, training)
+        shared = self._shared_arguments(features, slots, training)
         states = {"content": self.embedding(features["token_ids"], training=training)}
         if "query_mask" in features:
             states["targets"] = self.embedding.targets(features["mask_positions"], training)
@@ -254,7 +254,7 @@ class XLNet(Backbone):
             outputs |= self._next_memory(memory, features["memory_filled"], [s["content"] for s in passed[:-1]])
         return outputs, passed
 
-    def _shared(self, features, slots: int, training) -> dict[str, Any]:
+    def _shared_arguments(self, features, slots: int, training) -> dict[str, Any]:
         """Returns the arguments that are the same for all blocks."""
         length = ops.shape(features["token_ids"])[1]
         shared: dict[str, Any] = {"signal": self.dropout(self.signal(features, slots + length), training=training)}

@@ -65,13 +65,13 @@ class Commands:
             if found:
                 self._buffer = rest
                 answer = json.loads(line)
-                return self._ended(self._running[answer.pop("number")], **answer)
+                return self._record_end(self._running[answer.pop("number")], **answer)
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             if not select.select([self._answers], [], [], left)[0]:
                 return None
             read = os.read(self._answers, 1 << 16)
             if not read:  # the server was killed, and its commands end with it
-                return self._ended(next(iter(self._running.values())), self._server.wait() or 1, 0.0)
+                return self._record_end(next(iter(self._running.values())), self._server.wait() or 1, 0.0)
             self._buffer += read
         return None
 
@@ -106,7 +106,7 @@ class Commands:
     def _ask(self, **request) -> None:
         os.write(self._requests, json.dumps(request).encode() + b"\n")
 
-    def _ended(self, command: Command, code: int, processor_seconds: float) -> Command:
+    def _record_end(self, command: Command, code: int, processor_seconds: float) -> Command:
         command.code, command.processor_seconds = code, processor_seconds
         del self._running[command.number]
         return command

@@ -65,7 +65,7 @@ class Server:
                     os._exit(1)
                 return True
         else:
-            with _opened(request["log"]) as log:
+            with _open_log(request["log"]) as log:
                 program = subprocess.Popen(
                     [sys.executable, "-m", "xmodels.processes.child", str(os.getpid()), *arguments],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -112,7 +112,7 @@ def _can_fork() -> bool:
     return backend == "tensorflow"
 
 
-def _opened(path: str | None):
+def _open_log(path: str | None):
     return append_to(path) if path else contextlib.nullcontext()
 
 
@@ -121,7 +121,7 @@ def begin(request: dict) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     if request["log"]:
-        with _opened(request["log"]) as log:
+        with _open_log(request["log"]) as log:
             os.dup2(log.fileno(), 1)
             os.dup2(log.fileno(), 2)
     _, module, *arguments = request["arguments"]

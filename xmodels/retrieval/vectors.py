@@ -136,7 +136,7 @@ class Vectors:
     def parts(self) -> Iterator[tuple[list[str] | None, np.ndarray]]:
         """Yields texts, None where the file holds none, and vectors float32 (N, D), some at a time."""
         if not self.has_texts:
-            vectors = _opened(self.path)
+            vectors = _open_array(self.path)
             for first in range(0, len(vectors), CHUNK):
                 part = np.asarray(vectors[first : first + CHUNK])
                 if not np.isfinite(part).all():
@@ -180,18 +180,18 @@ def _read_npy(path: str) -> Vectors:
         raise DataError(
             f"{beside}: is not there, so nothing says which network made the vectors of {path}. `xmodels encode` writes both."
         )
-    description = _described(strict_json_of(beside), beside)
+    description = _parse_description(strict_json_of(beside), beside)
     if file_sha256(path) != description.vectors_sha256:
         raise DataError(
             f"{path}: is not the file that {beside} describes (its SHA-256 differs). Copy both, or encode the texts again."
         )
-    shape = _opened(path).shape
+    shape = _open_array(path).shape
     if shape != (description.count, description.width):
         raise DataError(f"{path}: has the shape {shape}, {beside} says ({description.count}, {description.width}).")
     return Vectors(path, description, False)
 
 
-def _opened(path: str) -> np.ndarray:
+def _open_array(path: str) -> np.ndarray:
     """Returns the float32 array (N, D) of a .npy file, of which only what is looked at is read.
 
     Raises:
@@ -219,7 +219,7 @@ def _read_parquet(path: str) -> Vectors:
     if stored is None or schema.names != ["text", "vector"]:
         raise DataError(f"{path}: was not written by `xmodels encode`, so nothing says which network made it.")
     try:
-        description = _described(strict_json.loads(stored.decode()), path)
+        description = _parse_description(strict_json.loads(stored.decode()), path)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise DataError(f"{path}: its metadata are no JSON ({error}).") from None
     if schema.field("vector").type != pyarrow.list_(pyarrow.float32(), description.width):
@@ -231,7 +231,7 @@ def _read_parquet(path: str) -> Vectors:
     return Vectors(path, dataclasses.replace(description, count=count), True)
 
 
-def _described(value: Any, where: str) -> Description:
+def _parse_description(value: Any, where: str) -> Description:
     return convert(value, Description, Location(where))
 
 

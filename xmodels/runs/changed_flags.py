@@ -67,14 +67,14 @@ def compare(folder: str, stored: dict, now: dict, structural: tuple[str, ...]) -
     )
     if fatal:
         raise UsageError(
-            f"--model_dir={folder}: this run was begun with other settings ({_listed(fatal)}). Give the old ones to "
+            f"--model_dir={folder}: this run was begun with other settings ({_list_changes(fatal)}). Give the old ones to "
             "resume it, or choose another --model_dir (and --init_checkpoint to start from its weights)."
         )
     if origin := after.get("init_checkpoint"):
         print_status(f"--init_checkpoint={origin} is where this run began; it now resumes from its own last state.")
     changed = {n: (before[n], v) for n, v in after.items() if n in before and before[n] != v}
     if changed:
-        print_status(f"Resuming with changed flags: {_listed(changed)}.")
+        print_status(f"Resuming with changed flags: {_list_changes(changed)}.")
         effects: dict[str, list[str]] = {}
         for name in sorted(changed):
             effects.setdefault(EFFECTS.get(name, "the new value applies from now on"), []).append(name)
@@ -110,7 +110,7 @@ def _differences(before: dict, after: dict, prefix: str = "") -> dict[str, tuple
     return found
 
 
-def _listed(changed: dict[str, tuple]) -> str:
+def _list_changes(changed: dict[str, tuple]) -> str:
     """Returns the first differences, each value cut to a length that can be read."""
     names = sorted(changed)
     parts = ["{}: {} then, {} now".format(n, *_cut(*map(repr, changed[n]))) for n in names[:MOST_NAMED]]

@@ -16,7 +16,7 @@ def as_html(examples: Iterable[dict]) -> str:
 
 def _example(example: dict) -> str:
     answers = "".join(
-        f"<br><small>{html.escape(name)}:</small> {_hidden(truth, prediction)}"
+        f"<br><small>{html.escape(name)}:</small> {_show_hidden_token(truth, prediction)}"
         for name, (truth, prediction) in example.get("answers", {}).items()
     )
     table = _table(**example["table"]) if "table" in example else ""
@@ -41,7 +41,9 @@ def _text(pieces: Sequence) -> str:
     """Returns pieces that have the same mark stand in one frame behind it."""
     parts = []
     for mark, run in itertools.groupby(_with_marks(pieces), lambda pair: pair[0]):
-        inside = "".join(html.escape(piece) if isinstance(piece, str) else _hidden(*piece[:3]) for _, piece in run)
+        inside = "".join(
+            html.escape(piece) if isinstance(piece, str) else _show_hidden_token(*piece[:3]) for _, piece in run
+        )
         parts.append(f"<span class=marked><sup>{html.escape(mark)}</sup>{inside}</span>" if mark else inside)
     return "".join(parts)
 
@@ -55,7 +57,7 @@ def _with_marks(pieces: Sequence) -> list[tuple[str, object]]:
     return list(zip(marks, pieces, strict=True))
 
 
-def _hidden(truth: str, prediction: str | None, shown: str = "") -> str:
+def _show_hidden_token(truth: str, prediction: str | None, shown: str = "") -> str:
     title = f" title='shown: {html.escape(shown)}'" if shown else ""
     truth = html.escape(truth)
     if prediction is None:

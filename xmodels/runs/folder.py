@@ -131,7 +131,7 @@ def existing(
             f"--model_dir={folder}: has {checkpoints.step_of(states[-1])} steps already, more than the "
             f"{settings['num_train_steps']} that are asked for. Give more steps or epochs, or another --model_dir."
         )
-    if (results := _finished(folder, settings["num_train_steps"])) is not None:
+    if (results := _read_finished_results(folder, settings["num_train_steps"])) is not None:
         return Claim(states[-1] if states else None, results, run_id)
     return Claim(checkpoints.newest(os.path.join(folder, "checkpoints"), run_id), None, run_id, resumed)
 
@@ -172,7 +172,7 @@ def claim(
     return found
 
 
-def _finished(folder: str, num_steps: int) -> dict[str, float] | None:
+def _read_finished_results(folder: str, num_steps: int) -> dict[str, float] | None:
     """Returns the results of a run that has done all its steps and handed over its network."""
     path = os.path.join(folder, RESULTS)
     if not os.path.isfile(path) or not os.path.isdir(os.path.join(folder, "backbone")):

@@ -72,8 +72,8 @@ def as_html(runs: Sequence[Run]) -> str:
         ("Errors", "".join(map(_errors, runs))),
         ("Pictures", "".join(map(_pictures, runs))),
         ("Warnings", "".join(map(_warnings, runs))),
-        ("Configuration", _compared(head, [settings(run) for run in runs])),
-        ("Environment", _compared(head, [flatten(run.environment) for run in runs])),
+        ("Configuration", _comparison_table(head, [settings(run) for run in runs])),
+        ("Environment", _comparison_table(head, [flatten(run.environment) for run in runs])),
     ]
     body = "".join(f"<h2>{title}</h2>{part}" if title else part for title, part in sections if part)
     written = datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
@@ -87,7 +87,7 @@ def _probes(runs: Sequence[Run]) -> str:
     )
 
 
-def _compared(head: list[str], columns: Sequence[dict]) -> str:
+def _comparison_table(head: list[str], columns: Sequence[dict]) -> str:
     """Returns a table; of several runs what differs between them, and the rest folded up."""
     rows = _rows(columns)
     if len(columns) == 1:

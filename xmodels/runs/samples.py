@@ -119,21 +119,24 @@ def _example(values: dict, predictions: dict, tokenizer: Tokenizer, classes) -> 
     if "labels" in values and values["labels"].ndim == 0 and values["labels"].dtype.kind == "f":
         prediction = predictions.get("labels")
         answers["score"] = [f"{values['labels']:.3g}", None if prediction is None else f"{prediction:.3g}"]
-    return {**_shown(values, predictions, tokens, tokenizer), "answers": answers}
+    return {**_show_example(values, predictions, tokens, tokenizer), "answers": answers}
 
 
-def _shown(values: dict, predictions: dict, tokens: list[str], tokenizer: Tokenizer) -> dict:
+def _show_example(values: dict, predictions: dict, tokens: list[str], tokenizer: Tokenizer) -> dict:
     """Returns the pieces of an example, and the table that goes with some."""
     slots = _slots(values, predictions.get("labels"), tokenizer) if "label_weights" in values else {}
     if "target_ids" in values:  # an answer of its own
-        answer = pieces([truth for truth, _ in slots.values()], _predicted(slots))
+        answer = pieces([truth for truth, _ in slots.values()], _keep_predicted(slots))
         return {"pieces": [*pieces(tokens, {}), ARROW, *answer], **_fragments(values, slots)}
     if "mask_positions" in values:
-        return _hidden(values, predictions, slots, tokens, tokenizer)
+        return _show_hidden(values, predictions, slots, tokens, tokenizer)
     if labels := [name for name in MARKED if name in values]:
-        return {"pieces": pieces(tokens, _marked(tokens, labels[0], values, predictions)), "note": MARKED[labels[0]][1]}
+        return {
+            "pieces": pieces(tokens, _mark_labels(tokens, labels[0], values, predictions)),
+            "note": MARKED[labels[0]][1],
+        }
     # The labels are the tokens that follow.
-    following = {slot + 1: pair for slot, pair in _predicted(slots).items() if slot + 1 < len(tokens)}
+    following = {slot + 1: pair for slot, pair in _keep_predicted(slots).items() if slot + 1 < len(tokens)}
     return {"pieces": pieces(tokens, following)}
 
 
@@ -147,7 +150,7 @@ def _fragments(values: dict, slots: dict) -> dict:
     return {"note": f"the fragment: tokens {written} of the encoder's input"}
 
 
-def _hidden(values: dict, predictions: dict, slots: dict, tokens: list[str], tokenizer: Tokenizer) -> dict:
+def _show_hidden(values: dict, predictions: dict, slots: dict, tokens: list[str], tokenizer: Tokenizer) -> dict:
     """Returns the pieces of a text with hidden tokens, and what their objective has to show besides. `slots` are of `_slots`."""
     hidden = {int(values["mask_positions"][slot]): pair for slot, pair in slots.items()}
     if hidden and "span_labels" in predictions:
@@ -159,7 +162,7 @@ def _hidden(values: dict, predictions: dict, slots: dict, tokens: list[str], tok
     return {"pieces": pieces(tokens, hidden)}
 
 
-def _marked(tokens: list[str], name: str, values: dict, predictions: dict) -> dict[int, tuple[str, str | None]]:
+def _mark_labels(tokens: list[str], name: str, values: dict, predictions: dict) -> dict[int, tuple[str, str | None]]:
     """Returns {place of a token: (as its label writes it, as the predicted one does)}, where one of both is 1."""
     real = values["padding_mask"].astype(bool)
     truth, predicted = values[name][real], predictions[name][real] if name in predictions else None
@@ -191,7 +194,7 @@ def _slots(values: dict, predictions, tokenizer: Tokenizer) -> dict[int, tuple[s
     }
 
 
-def _predicted(slots: dict) -> dict:
+def _keep_predicted(slots: dict) -> dict:
     """Returns the slots that have a prediction; of a text that is not hidden the others are no news."""
     return {slot: pair for slot, pair in slots.items() if pair[1] is not None}
 

@@ -94,7 +94,7 @@ class Service:
         """Answers any other method or address below /v1 with a fault of the request, as TensorFlow Serving does."""
         if request.method == "GET" and request.url.path == "/v1/models":
             raise RequestError("Missing model name in request.")
-        raise _malformed(request)
+        raise _malformed_request_error(request)
 
     def _verb(self, request: Request) -> str | None:
         """Returns what is asked of the model: a verb, "/metadata", or None for its state.
@@ -105,7 +105,7 @@ class Service:
         """
         found = PATH.fullmatch(request.path_params["path"])
         if not found or (found["verb"] in (None, "/metadata")) != (request.method != "POST"):
-            raise _malformed(request)
+            raise _malformed_request_error(request)
         folder, name, version, verb = self.model.folder, found["name"], found["version"], found["verb"]
         if name == folder.name and version in (None, folder.version):
             return verb
@@ -152,7 +152,7 @@ class Service:
         return JSONResponse({"name": folder.name, "version": folder.version, "signatures": signatures, **known})
 
 
-def _malformed(request: Request) -> RequestError:
+def _malformed_request_error(request: Request) -> RequestError:
     return RequestError(
         f"Malformed request: {request.method} {request.url.path:.200}. Expected POST /v1/models/NAME[/versions/N]:predict or "
         "GET /v1/models/NAME[/versions/N][/metadata]."

@@ -173,24 +173,24 @@ def _check_ops(saved: saved_model_pb2.SavedModel, folder: ModelFolder, trusted: 
     functions = {each.signature.name for each in graph.graph_def.library.function}
     ops = {node.op for node in graph.graph_def.node}
     ops |= {node.op for each in graph.graph_def.library.function for node in each.node_def}
-    if (missing := _unknown(ops - functions)) and importlib.util.find_spec("tensorflow_text"):
+    if (missing := _find_unknown_ops(ops - functions)) and importlib.util.find_spec("tensorflow_text"):
         importlib.import_module("tensorflow_text")  # registers its ops
-        missing = _unknown(missing)
+        missing = _find_unknown_ops(missing)
     if not trusted and (refused := refused_ops(graph) - missing):
         raise DataError(
-            f"{folder.path}: the graph runs {_listed(refused)}, which no export of ours does; such ops can read and write files. "
+            f"{folder.path}: the graph runs {_join_names(refused)}, which no export of ours does; such ops can read and write files. "
             "Serve what export_model wrote, or pass --trust_graph if you made the graph and know what it does."
         )
     if missing:
         raise DataError(
-            f"{folder.path}: needs ops that TensorFlow lacks: {_listed(missing)}. Install tensorflow-text, or export "
+            f"{folder.path}: needs ops that TensorFlow lacks: {_join_names(missing)}. Install tensorflow-text, or export "
             "the run with --serving_ops=core."
         )
 
 
-def _listed(names: set[str]) -> str:
+def _join_names(names: set[str]) -> str:
     return ", ".join(sorted(names)[:5]) + (", …" if len(names) > 5 else "")
 
 
-def _unknown(ops: set[str]) -> set[str]:
+def _find_unknown_ops(ops: set[str]) -> set[str]:
     return {op for op in ops if op_def_registry.get(op) is None}

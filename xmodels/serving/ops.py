@@ -110,8 +110,8 @@ def refused_ops(graph: meta_graph_pb2.MetaGraphDef) -> set[str]:
     begins |= {each.gradient_func for each in graph.graph_def.library.gradient}
     for node in graph.graph_def.node:
         if node.name not in saver:
-            begins |= set(_called(node, functions))
-    served = _reached(begins, functions)
+            begins |= set(_called_functions(node, functions))
+    served = _reachable_functions(begins, functions)
     refused = {name for name in functions if op_def_registry.get(name) is not None}
     refused |= {node.op for node in graph.graph_def.node} - ALLOWED - set(functions)
     for name, function in functions.items():
@@ -123,7 +123,7 @@ def refused_ops(graph: meta_graph_pb2.MetaGraphDef) -> set[str]:
     return refused
 
 
-def _called(node: node_def_pb2.NodeDef, functions) -> Iterator[str]:
+def _called_functions(node: node_def_pb2.NodeDef, functions) -> Iterator[str]:
     """Yields the functions that a node names, as its op or as an attribute."""
     if node.op in functions:
         yield node.op
@@ -131,7 +131,7 @@ def _called(node: node_def_pb2.NodeDef, functions) -> Iterator[str]:
         yield from (each.name for each in (value.func, *value.list.func) if each.name)
 
 
-def _reached(names: set[str], functions) -> set[str]:
+def _reachable_functions(names: set[str], functions) -> set[str]:
     """Returns these functions and all that they call."""
     reached, waiting = set(), list(names)
     while waiting:
@@ -140,5 +140,5 @@ def _reached(names: set[str], functions) -> set[str]:
             continue
         reached.add(name)
         for node in functions[name].node_def:
-            waiting.extend(_called(node, functions))
+            waiting.extend(_called_functions(node, functions))
     return reached

@@ -56,7 +56,7 @@ def read_question(body: bytes, signatures: Mapping[str, Signature], limits: Limi
     Raises:
         RequestError: it says what is wrong and where.
     """
-    request = _parsed(body)
+    request = _parse_body(body)
     if not isinstance(request, dict):
         raise RequestError(
             f'Is not object: the body is {_kind(request)}. Expected {{"instances": [...]}} or {{"inputs": ...}}.'
@@ -83,7 +83,7 @@ def read_question(body: bytes, signatures: Mapping[str, Signature], limits: Limi
     return Question(*_from_columns(request["inputs"], signature, limits), by_rows=False)
 
 
-def _parsed(body: bytes) -> Any:
+def _parse_body(body: bytes) -> Any:
     if not body:
         raise RequestError("JSON Parse error: The document is empty.")
     try:

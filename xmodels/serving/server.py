@@ -142,7 +142,7 @@ class PatientProtocol(H11Protocol):
         body, headers = _json({"error": msg}), [(b"connection", b"close"), *HEADERS.items()]
         with contextlib.suppress(h11.LocalProtocolError):  # an answer has begun already
             for event in (
-                h11.Response(status_code=400, headers=[*_described(body), *headers]),
+                h11.Response(status_code=400, headers=[*_json_headers(body), *headers]),
                 h11.Data(data=body),
                 h11.EndOfMessage(),
             ):
@@ -182,7 +182,7 @@ async def crowded(scope: Scope, receive: Receive, send: Send) -> None:
     """Answers connections beyond `MOST_CONNECTIONS`."""
     body = _json({"error": f"The server has {MOST_CONNECTIONS:,} connections, which is the most. Try again later."})
     headers = [(b"retry-after", b"1"), (b"connection", b"close"), *HEADERS.items()]
-    await send({"type": "http.response.start", "status": 503, "headers": [*_described(body), *headers]})
+    await send({"type": "http.response.start", "status": 503, "headers": [*_json_headers(body), *headers]})
     await send({"type": "http.response.body", "body": body})
 
 
@@ -190,5 +190,5 @@ def _json(value: dict[str, str]) -> bytes:
     return json.dumps(value).encode()
 
 
-def _described(body: bytes) -> list[tuple[bytes, bytes]]:
+def _json_headers(body: bytes) -> list[tuple[bytes, bytes]]:
     return [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]

@@ -33,13 +33,13 @@ def check_known(name: str) -> None:
 
 def summaries() -> dict[str, str]:
     """Returns what each system is: the first paragraph of its file. Reads the files and imports none of them."""
-    return {name: " ".join(ast.get_docstring(_parsed(name)).partition("\n\n")[0].split()) for name in names()}
+    return {name: " ".join(ast.get_docstring(_parse_module(name)).partition("\n\n")[0].split()) for name in names()}
 
 
 @functools.cache
 def for_baseline(baseline: str) -> str:
     """Returns the system that `xmodels compare` trains as a baseline: the one whose file says so. Imports no system."""
-    return next(name for name in names() if baseline in _baselines(_parsed(name)))
+    return next(name for name in names() if baseline in _baselines(_parse_module(name)))
 
 
 def _baselines(module: ast.Module) -> list[str]:
@@ -47,7 +47,7 @@ def _baselines(module: ast.Module) -> list[str]:
     return [ast.literal_eval(node.value) for node in assigned if ast.unparse(node.targets[0]) == "BASELINE"]
 
 
-def _parsed(name: str) -> ast.Module:
+def _parse_module(name: str) -> ast.Module:
     with open(os.path.join(__path__[0], f"{name}.py"), encoding="utf-8") as file:
         return ast.parse(file.read())
 

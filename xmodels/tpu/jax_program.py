@@ -78,7 +78,7 @@ class Program:
         if self.clip_norm:
             gradients = [g * (self.clip_norm / ops.maximum(norm, self.clip_norm)) for g in gradients]
         finite = ops.isfinite(norm) & ops.all(ops.isfinite(sums))
-        update = jax.lax.cond(finite, self._updated, self._skipped, gradients, state)
+        update = jax.lax.cond(finite, self._apply_update, self._skip_update, gradients, state)
         return update, {name: ops.where(finite, next_carried[name], carried[name]) for name in carried}, sums
 
     def _loss(self, weights, step, features, batch):
@@ -91,11 +91,11 @@ class Program:
         loss = sum(total / ops.maximum(ops.stop_gradient(weight), 1e-5) for total, weight in floats[: len(losses)])
         return loss, (ops.stack([ops.stack(pair) for pair in floats]), next_carried)
 
-    def _updated(self, gradients, state):
+    def _apply_update(self, gradients, state):
         weights, slots = self.optimizer.stateless_apply(state[1], gradients, state[0])
         return list(weights), list(slots)
 
-    def _skipped(self, gradients, state):
+    def _skip_update(self, gradients, state):
         weights, slots = state
         return weights, [x + 1 if i == self.count else x for i, x in enumerate(slots)]
 

@@ -103,10 +103,10 @@ def stablehlo(learner: Learner, batch: dict[str, tf.Tensor]) -> str:
         if not found:
             raise
         raise DoesNotCompile(f"XLA cannot compile the step: {found[1].strip()}.") from None
-    return BOOLEANS.sub(_unpacked, COPY.sub(r"stablehlo.optimization_barrier \1 : ", text))
+    return BOOLEANS.sub(_unpack_booleans, COPY.sub(r"stablehlo.optimization_barrier \1 : ", text))
 
 
-def _unpacked(constant: re.Match) -> str:
+def _unpack_booleans(constant: re.Match) -> str:
     """Returns a boolean constant with one element a byte."""
     packed, count = bytes.fromhex(constant[1]), math.prod(map(int, constant[2].split("x")))
     if len(packed) == count:

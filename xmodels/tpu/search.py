@@ -60,7 +60,7 @@ class Search:
         candidate = self._line()
         if high is not None and not low < candidate < high:
             candidate = (low + high) // 2
-        candidate = self._rounded(candidate)
+        candidate = self._round_down(candidate)
         if high is not None and not low < candidate < high:
             return None
         if high is None and candidate <= low:  # the straight line says that no more fits: see whether it is right
@@ -80,6 +80,6 @@ class Search:
             return 2 * batch
         return min(batch + int((self.hbm - memory) / slope), 8 * batch)
 
-    def _rounded(self, batch: int) -> int:
+    def _round_down(self, batch: int) -> int:
         step = 8 * self.unit if batch > 8 * self.unit else self.unit
         return max(self.unit, batch // step * step)

@@ -44,7 +44,7 @@ def rates_of(mixture: Mixture, sizes: Mapping[str, int]) -> dict[str, float]:
     elif mixture.kind == EQUAL:
         weights = dict.fromkeys(sizes, 1.0)
     else:
-        counted = _limited(mixture, sizes)
+        counted = _limit_sizes(mixture, sizes)
         largest = max(counted.values())  # before the power, so that no temperature overflows
         weights = {name: (size / largest) ** (1 / mixture.temperature) for name, size in counted.items()}
     total = sum(weights.values())
@@ -61,16 +61,16 @@ def steps_of(mixture: Mixture, sizes: Mapping[str, int], counts: Mapping[str, in
         sizes: {task: its examples}.
         counts: {task: the batches of one pass over them}, of which the last one may be short.
     """
-    total = sum(_limited(mixture, sizes).values())
+    total = sum(_limit_sizes(mixture, sizes).values())
     exact = {name: rate * total * counts[name] / sizes[name] for name, rate in rates_of(mixture, sizes).items()}
-    return _rounded(exact)
+    return _round_to_whole(exact)
 
 
-def _limited(mixture: Mixture, sizes: Mapping[str, int]) -> dict[str, int]:
+def _limit_sizes(mixture: Mixture, sizes: Mapping[str, int]) -> dict[str, int]:
     return {name: min(size, mixture.limit or size) for name, size in sizes.items()}
 
 
-def _rounded(exact: Mapping[str, float]) -> dict[str, int]:
+def _round_to_whole(exact: Mapping[str, float]) -> dict[str, int]:
     """Returns whole numbers of the same sum, as near as can be, but at least 1."""
     found = {name: max(1, math.floor(value + 1e-9)) for name, value in exact.items()}
     missing = max(0, round(sum(exact.values())) - sum(found.values()))

@@ -32,8 +32,8 @@ def compare(options: Options) -> str | None:
     plan, place = read_plan(options.plan, variables)
     for warning in check_surroundings(plan, place):
         print_status(warning)
-    only = _listed("--only", options.only, [arm.name for arm in list_arms(plan)])
-    kinds = _listed("--steps", options.steps, KINDS)
+    only = _parse_names("--only", options.only, [arm.name for arm in list_arms(plan)])
+    kinds = _parse_names("--steps", options.steps, KINDS)
     own = ["compare", f"--plan={options.plan}", *([f"--set={options.set}"] if options.set else [])]
     own.append(f"--output_dir={options.output_dir}")
     _check_folder(options.output_dir)
@@ -81,7 +81,7 @@ def summary(plan: Plan, found: findings.Findings) -> str:
     )
 
 
-def _listed(flag: str, text: str | None, known: Sequence[str]) -> list[str]:
+def _parse_names(flag: str, text: str | None, known: Sequence[str]) -> list[str]:
     """Returns the names of a flag that are parted by commas."""
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
     for name in names:

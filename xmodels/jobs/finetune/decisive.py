@@ -73,7 +73,7 @@ class Evaluation:
 
     def answered(self, source) -> list[Mapping[str, np.ndarray]]:
         """Returns what the network answers to a set, and the set: {name: array (N, ...)} each."""
-        return stack_batches(self._answered(batch) for batch in self._batches(source))
+        return stack_batches(self._predict_real_rows(batch) for batch in self._batches(source))
 
     def _batches(self, source) -> tf.data.Dataset:
         """Returns a set as it is, once and in order."""
@@ -98,7 +98,7 @@ class Evaluation:
     def _outputs(self, batch):
         return self.task.predict(self.task.forward(self.learner.backbone, batch, training=False))
 
-    def _answered(self, batch):
+    def _predict_real_rows(self, batch):
         real = batch["example_weights"].numpy() > 0  # the last batch is filled up
         arrays = ({name: value.numpy()[real] for name, value in each.items()} for each in (self._predict(batch), batch))
         return tuple(arrays)

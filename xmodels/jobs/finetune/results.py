@@ -28,7 +28,7 @@ def hand_over(job: Plan, loop: Loop, state: checkpoints.State) -> Outcome:
     else:
         job.hand_over()
         loop.watch.evaluated(state.step)
-    kept_step, kept = _kept(job, state)
+    kept_step, kept = _choose_step(job, state)
     print_status(f"Kept {kept}.")
     reported = ("loss", job.decisive, *job.evaluation.score.REPORTED)
     means = {"evaluation": loop.best_means} if loop.best_means else {}
@@ -52,7 +52,7 @@ def hand_over(job: Plan, loop: Loop, state: checkpoints.State) -> Outcome:
     return Outcome(job.title, facts, results, kept_step, f"Fine-tuned network: {options.model_dir}/backbone")
 
 
-def _kept(job: Plan, state: checkpoints.State) -> tuple[int, str]:
+def _choose_step(job: Plan, state: checkpoints.State) -> tuple[int, str]:
     """Returns the step whose weights are handed over, and why."""
     if state.best_step is None:
         return state.step, f"step {state.step}, the last one (there is no --eval_file to choose by)"

@@ -32,7 +32,7 @@ def hand_over(job: Plan, loop: Loop, state: checkpoints.State) -> Outcome:
     else:
         job.hand_over()
         loop.watch.evaluated(state.step)
-    step, kept = _kept(job, state)
+    step, kept = _choose_step(job, state)
     print_status(f"Kept {kept}.")
     stored = read_json(os.path.join(folder, JOINT_FILE))
     facts = {"from": job.origin, "steps": f"{state.step:,}", "kept": kept, "weights": averaged or "as trained"}
@@ -85,7 +85,7 @@ def write_member(job: Plan, name: str, results: dict[str, float], facts: dict[st
     write_report(folder)
 
 
-def _kept(job: Plan, state: checkpoints.State) -> tuple[int, str]:
+def _choose_step(job: Plan, state: checkpoints.State) -> tuple[int, str]:
     """Returns the step whose weights are handed over, and why."""
     if state.best_step is None:
         return state.step, f"step {state.step}, the last one (there is no eval_file to choose by)"

@@ -86,7 +86,7 @@ def read_tasks_file(path: str, variables: Mapping[str, str]) -> TasksFile:
 
 
 def _check_flags(flags: Mapping[str, Any], place: Lined) -> None:
-    known = _known()
+    known = _known_options()
     for name, value in flags.items():
         here = place.at(name)
         if name not in known:
@@ -140,7 +140,7 @@ def _check_mixture(plan: TasksFile, place: Lined) -> None:
         raise here.fault(f"`{here.key}`: has no number for {', '.join(missing)}. Give each of `tasks` one.")
 
 
-def _known() -> dict[str, Option]:
+def _known_options() -> dict[str, Option]:
     own = {flag for name in find.able("JOINS") for flag in find.own_flags(name, find.FINETUNE) if flag not in SHARED}
     return {each.name: each for each in options_of(finetune.Options) if each.name in own.union(OF_ANY_TASK)}
 
@@ -151,6 +151,6 @@ def task_options(options: multitask.Options, plan: TasksFile, name: str) -> fine
         "set"
     }  # which gives other things to each verb
     shared = {each.name: getattr(options, each.name) for each in dataclasses.fields(options) if each.name in own}
-    known = _known()
+    known = _known_options()
     flags = {key: known[key].checked(value) for key, value in (plan.defaults | plan.tasks[name]).items()}
     return finetune.Options(**shared | {"model_dir": os.path.join(options.model_dir, name)} | flags)

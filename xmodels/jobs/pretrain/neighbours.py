@@ -54,13 +54,13 @@ def find_targets(batch: Mapping[str, np.ndarray], context: str, visible: bool = 
     ids, places = np.pad(_clean(batch).astype(np.int64), [(0, 0), (1, 1)]), batch["mask_positions"]
     beside = [np.take_along_axis(ids, places + shift, axis=1) for shift in (0, 2)]
     if visible:
-        seen = np.pad(_seen(batch), [(0, 0), (0, 0), (1, 1)], constant_values=True)
+        seen = np.pad(_visible_tokens(batch), [(0, 0), (0, 0), (1, 1)], constant_values=True)
         for shift, values in zip((0, 2), beside, strict=True):
             values[~np.take_along_axis(seen, places[:, :, None] + shift, axis=2)[:, :, 0]] = HIDDEN
     return Cases(*(values[weighted].astype(np.int64) for values in (*beside, batch["labels"])))
 
 
-def _seen(batch: Mapping[str, np.ndarray]) -> np.ndarray:
+def _visible_tokens(batch: Mapping[str, np.ndarray]) -> np.ndarray:
     """Returns which tokens the network sees where it names each target, bool (B, P, L), or (B, 1, L) if those are the same for
     all."""
     clean = _clean(batch)

@@ -144,22 +144,22 @@ def apply_schedule(
         curriculum.usual, recipe.num_steps, options.seed, curriculum.missing,
         sizes if curriculum.schedule == "joint" else None,
     )  # fmt: skip
-    before = _stored(options.model_dir)
-    _check_resumed(options, before, schedule, pairs)
+    before = _read_stored_settings(options.model_dir)
+    _check_resume(options, before, schedule, pairs)
     warmup = before.get("num_warmup_steps") if options.num_warmup_steps is None else options.num_warmup_steps
     # That of a small network is not for rows of tasks. Runs of older versions name it all the same.
     recipe = dataclasses.replace(recipe, length_schedule=before.get("length_schedule"))
     return recipe.override(num_steps=schedule.num_steps, num_warmup_steps=warmup), schedule
 
 
-def _stored(folder: str) -> dict:
+def _read_stored_settings(folder: str) -> dict:
     """Returns the settings of the run in a folder; nothing where it has no state to go on from."""
     if not checkpoints.complete(os.path.join(folder, "checkpoints")):
         return {}
     return run_folder.read_config(folder).get("settings", {})
 
 
-def _check_resumed(options, before: dict, schedule: TaskSchedule, pairs: Mapping[str, RecordSource]) -> None:
+def _check_resume(options, before: dict, schedule: TaskSchedule, pairs: Mapping[str, RecordSource]) -> None:
     """Raises a UsageError where the stages of the run so far are not the first ones of the schedule, or pairs are others."""
     stages = before.get("task_schedule")
     if stages and not schedule.extends(stages):

@@ -44,7 +44,7 @@ def _answer(question: Mapping) -> Mapping:
     devices = np.array(compiler.devices_of(Topology.parse(options.topology)))
     try:
         with precision(options.mixed_precision):
-            lowered = _lowered(options, *make_recipe(options, config), devices, question["rows"])
+            lowered = _lower_step(options, *make_recipe(options, config), devices, question["rows"])
     except Exception as error:
         first = (str(error).strip() or repr(error)).splitlines()[0]
         raise DoesNotCompile(
@@ -54,7 +54,7 @@ def _answer(question: Mapping) -> Mapping:
     return compiled(lowered, question["level"])
 
 
-def _lowered(options, recipe, records, devices: np.ndarray, rows: int):
+def _lower_step(options, recipe, records, devices: np.ndarray, rows: int):
     from xmodels.jobs.tpu_preflight.step import make_row_of_zeros
     from xmodels.tpu.jax_program import Program, lower
 

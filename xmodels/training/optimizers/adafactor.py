@@ -65,15 +65,15 @@ class Adafactor(keras.optimizers.Optimizer):
         squared = ops.square(gradient) + self.epsilon_1
         axes = self._factored_axes(variable.shape)
         if axes is None:
-            return gradient / ops.sqrt(self._moved(slots[0], squared, forget))
+            return gradient / ops.sqrt(self._update_average(slots[0], squared, forget))
         first, second = axes
         # The axes of the means are kept with size 1, so that both broadcast against the gradient.
-        without_first = ops.expand_dims(self._moved(slots[0], ops.mean(squared, axis=first), forget), first)
-        without_second = ops.expand_dims(self._moved(slots[1], ops.mean(squared, axis=second), forget), second)
+        without_first = ops.expand_dims(self._update_average(slots[0], ops.mean(squared, axis=first), forget), first)
+        without_second = ops.expand_dims(self._update_average(slots[1], ops.mean(squared, axis=second), forget), second)
         share = without_first / ops.mean(without_first, axis=second, keepdims=True)
         return gradient / (ops.sqrt(share) * ops.sqrt(without_second))
 
-    def _moved(self, slot, value, forget):
+    def _update_average(self, slot, value, forget):
         """Updates a moving average and returns it."""
         new = (1.0 - forget) * slot + forget * value
         self.assign(slot, new)

@@ -23,7 +23,7 @@ def accumulate(compute: Callable, batch: dict, parts: int, like: list[tf.TensorS
 
     def add(number, sums):
         found = compute({name: x[number] for name, x in pieces.items()}, number)
-        return number + 1, [_added(total, value, number) for total, value in zip(sums, found, strict=True)]
+        return number + 1, [_add_gradient(total, value, number) for total, value in zip(sums, found, strict=True)]
 
     start = (tf.constant(0), [_nothing(spec, parts) for spec in like])
     # `parallel_iterations=1`, or memory would hold the activations of several parts.
@@ -37,7 +37,7 @@ def _nothing(spec, parts: int):
     return tuple(tf.TensorArray(dtype, parts) for dtype in (spec.dtype, tf.int32))
 
 
-def _added(total, value, number):
+def _add_gradient(total, value, number):
     if not isinstance(total, tuple):
         return total + value
     if not is_sparse(value):

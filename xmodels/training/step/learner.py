@@ -171,14 +171,14 @@ class Learner:
         try:
             if len(self.streams) == 1:
                 (name,) = self.streams
-                return self._counted(name, iterators[name], num_steps)
+                return self._train_stream(name, iterators[name], num_steps)
             return self._in_turn(iterators, int(num_steps))
         except tf.errors.OpError:
             if self.guard.problem is not None:
                 raise self.guard.problem from None
             raise
 
-    def _counted(self, name: str, iterator, num_steps):
+    def _train_stream(self, name: str, iterator, num_steps):
         """Does steps of one stream, and counts those done even if one fails; `reading` then names the stream."""
         before, self.reading = None if self.credits is None else self.credits.numpy(), name
         first = self.step
@@ -197,7 +197,7 @@ class Learner:
         sums = {name: tf.zeros((len(each.names) + 1, 2), tf.float64) for name, each in self.passes.items()}
         waited = 0.0
         for name, count in runs(self.streams, self.step, num_steps, self.credits.numpy()):
-            found, seconds = self._counted(name, iterators[name], tf.constant(count))
+            found, seconds = self._train_stream(name, iterators[name], tf.constant(count))
             sums[name] += found
             waited += float(seconds)
         return tf.concat(list(sums.values()), axis=0), waited

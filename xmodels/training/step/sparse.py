@@ -60,10 +60,10 @@ def sum_over_replicas(context, gradients: list, sums: tf.Tensor) -> tuple[list, 
     dense = [gradient for gradient in gradients if not is_sparse(gradient)]
     *dense, sums = context.all_reduce(SUM, [*dense, sums])
     dense = iter(dense)
-    return [_gathered(context, g) if is_sparse(g) else next(dense) for g in gradients], sums
+    return [_gather_rows(context, g) if is_sparse(g) else next(dense) for g in gradients], sums
 
 
-def _gathered(context, gradient: tf.IndexedSlices) -> tf.IndexedSlices:
+def _gather_rows(context, gradient: tf.IndexedSlices) -> tf.IndexedSlices:
     if context.num_replicas_in_sync > 1:
         values, indices = (context.all_gather(x, axis=0) for x in (gradient.values, gradient.indices))
         gradient = tf.IndexedSlices(values, indices, gradient.dense_shape)

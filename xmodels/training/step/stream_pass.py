@@ -91,10 +91,10 @@ class StreamPass:
             outputs, losses, metrics = self.objective.run(self.backbone, batch, training=True)
             loss = tf.add_n([losses[name][0] * inverse[i] for i, name in enumerate(self.loss_names)])
         gradients = tape.gradient(loss, [v.value for v in self.variables])
-        gradients = [self._finished(*each) for each in zip(gradients, self.variables, self.sparse, strict=True)]
-        return gradients, self._stack(losses | metrics, batch), self._carried(outputs)
+        gradients = [self._finish_gradient(*each) for each in zip(gradients, self.variables, self.sparse, strict=True)]
+        return gradients, self._stack(losses | metrics, batch), self._carried_states(outputs)
 
-    def _finished(self, gradient, variable, sparse: bool):
+    def _finish_gradient(self, gradient, variable, sparse: bool):
         """Returns a gradient as a dense tensor, or for a table that is declared sparse as the rows of the batch."""
         if gradient is None:
             return no_gradient(variable.value, sparse)
@@ -119,9 +119,9 @@ class StreamPass:
 
     def _evaluate_batch(self, batch):
         outputs, losses, metrics = self.objective.run(self.backbone, batch, training=False)
-        return self._stack(losses | metrics, batch), self._carried(outputs)
+        return self._stack(losses | metrics, batch), self._carried_states(outputs)
 
-    def _carried(self, outputs) -> dict:
+    def _carried_states(self, outputs) -> dict:
         return {name: outputs[name] for name in self.carried.memory} if self.carried else {}
 
     def evaluate(self, batches) -> np.ndarray:

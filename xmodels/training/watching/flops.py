@@ -112,14 +112,14 @@ def _einsum_size(equation: str, inputs) -> int:
 
 def _shapes(nodes, function=None) -> dict[str, list[list[int]]]:
     """Returns the output shapes of all nodes, and of the arguments of a function; an unknown dimension counts as 1."""
-    shapes = {node.name: _known(node.attr["_output_shapes"]) for node in nodes}
+    shapes = {node.name: _known_shapes(node.attr["_output_shapes"]) for node in nodes}
     if function is not None:
         for index, argument in enumerate(function.signature.input_arg):
-            shapes[argument.name] = _known(function.arg_attr[index].attr["_output_shapes"])
+            shapes[argument.name] = _known_shapes(function.arg_attr[index].attr["_output_shapes"])
     return shapes
 
 
-def _known(attribute) -> list[list[int]]:
+def _known_shapes(attribute) -> list[list[int]]:
     return [[max(1, axis.size) for axis in shape.dim] for shape in attribute.list.shape]
 
 

@@ -52,7 +52,7 @@ class LayerNorms:
         numbers = {f"{kind}_norms": np.sqrt(values) for kind, values in squares.items()}
         for kind, arrays in (("weights", weights), ("updates", updates)):
             if arrays is not None:
-                numbers |= {f"{kind}/{layer}": _joined(arrays, places) for layer, places in self.layers.items()}
+                numbers |= {f"{kind}/{layer}": _join_arrays(arrays, places) for layer, places in self.layers.items()}
         finite = {name: values[np.isfinite(values)] for name, values in numbers.items()}
         return NormsReport({name: norm for name, norm in norms.items() if math.isfinite(norm)}, finite)
 
@@ -65,7 +65,7 @@ def _squares(arrays: list[np.ndarray]) -> np.ndarray:
     return np.array([np.vdot(x, x) for x in arrays], np.float64)
 
 
-def _joined(arrays: list[np.ndarray], places: list[int]) -> np.ndarray:
+def _join_arrays(arrays: list[np.ndarray], places: list[int]) -> np.ndarray:
     return np.concatenate([arrays[i].ravel() for i in places])
 
 
