@@ -14,7 +14,7 @@ from tests.helpers.parity import assert_close
 from xmodels.conversion import convert
 from xmodels.conversion.vocabularies import TokenizerFiles, as_pair
 from xmodels.decoding.options import Decoding
-from xmodels.decoding.targets import searched
+from xmodels.decoding.targets import beam_search_targets
 from xmodels.interfaces.reading import BART_READING
 from xmodels.models import bart, folder, marian, t5
 from xmodels.models.checkpoint import Checkpoint
@@ -121,7 +121,7 @@ def test_beam_search_finds_their_texts(both, settings, their_settings, monkeypat
     end = vocabulary["</s>"]
     start = end if type(backbone) is bart.Bart else vocabulary["<pad>"]
     starts, limits = ops.full((3,), start, dtype="int32"), ops.full((3,), 11, dtype="int32")
-    found, scores = searched(
+    found, scores = beam_search_targets(
         backbone, backbone.logits, batch, Decoding(temperature=0.0, ranked=True, **settings), starts, end, limits, 11
     )
     theirs = {name: settings[name] for name in settings if name not in ("forces_end", "first_id")} | their_settings

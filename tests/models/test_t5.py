@@ -14,7 +14,7 @@ from xmodels.conversion import convert
 from xmodels.conversion.tables.t5 import TABLE
 from xmodels.conversion.tensors import rows
 from xmodels.decoding.options import Decoding
-from xmodels.decoding.targets import draw, searched
+from xmodels.decoding.targets import beam_search_targets, draw
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.relative_buckets import RelativeBuckets
 from xmodels.models import folder
@@ -133,7 +133,7 @@ def test_greedy_texts_are_those_of_the_original(network):
 
 def test_beam_search_finds_the_texts_of_the_original(network):
     decoding = Decoding(temperature=0.0, num_beams=3, length_penalty=0.6, ranked=True)
-    ids, scores = searched(network, network.logits, BATCH, decoding, STARTS, END, LIMITS, 11)
+    ids, scores = beam_search_targets(network, network.logits, BATCH, decoding, STARTS, END, LIMITS, 11)
     assert cut(ids) == cut(CASE.outputs["beam3_lp0.6/ids"])
     assert_close(np.array(scores).reshape(-1), CASE.outputs["beam3_lp0.6/scores"], atol=1e-3)
 

@@ -68,7 +68,7 @@ class Lined(Location):
         where = f", line {self.lines[key]}" if key else ""
         return self.error(f"{self.file}{where}: {what} {self.advice}".rstrip())
 
-    def unknown(self, name: str, known: Iterable[str]) -> ReportedError:
+    def unknown_key_error(self, name: str, known: Iterable[str]) -> ReportedError:
         """Returns the error about a key that there is not."""
         place = self.at(name)
         return place.fault(f"unknown key `{place.key}`.{nearest(name, known)}")
@@ -131,7 +131,7 @@ def _check_keys(value: Any, wanted: Any, place: Lined) -> None:
     known = fields(kind)
     for name, inner in value.items():
         if name not in known:
-            raise place.unknown(name, known)
+            raise place.unknown_key_error(name, known)
         _check_keys(inner, known[name], place.at(name))
 
 

@@ -106,7 +106,7 @@ class _Planning:
         needed = dict.fromkeys(arm.start for arm in arms if arm.system)  # random weights have the size of a system
         pretrained = {name: self._add_probe(everyone[name]) for name in needed}
         if self.plan.budget.kind in MEASURED:
-            open_ = [p.probe for p in pretrained.values() if not self.known.decided(p.probe)]
+            open_ = [p.probe for p in pretrained.values() if not self.known.is_decided(p.probe)]
         else:
             open_ = []
         for each in pretrained.values():
@@ -295,7 +295,7 @@ class _Planning:
 
     def _is_open(self, candidates: list[list[Stage]]) -> bool:
         """Returns whether there is a choice that cannot be made yet."""
-        return len(candidates) > 1 and not all(self.known.decided(run) for runs in candidates for run in runs)
+        return len(candidates) > 1 and not all(self.known.is_decided(run) for runs in candidates for run in runs)
 
     def _add(self, one: Stage) -> Stage:
         self.found.append(one)

@@ -38,9 +38,9 @@ class Workspace(Naming):
             return DONE
         return FAILED if self.fingerprint(one) in self.broken else "open"
 
-    def decided(self, one: Stage) -> bool:
+    def is_decided(self, one: Stage) -> bool:
         """Returns whether there is nothing more to wait for: it is done, or it failed, or what it needs failed."""
-        return self.state(one) != "open" or any(self.decided(n) and self.state(n) != DONE for n in one.needs)
+        return self.state(one) != "open" or any(self.is_decided(n) and self.state(n) != DONE for n in one.needs)
 
     def mark(self, one: Stage) -> dict | None:
         """Returns what stands in its mark; None where the stage is not done, or what it wrote is gone."""

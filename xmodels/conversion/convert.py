@@ -96,7 +96,7 @@ def save(loaded: Checkpoint, target: str) -> None:
         check_pooling(loaded, target)
     _check_heads(loaded, target, is_ours=not kind)
     _check_vocabulary(loaded)
-    loaded = stand_ins.as_written(loaded) if kind == "hf" else loaded
+    loaded = stand_ins.rename_heads(loaded) if kind == "hf" else loaded
     path, prefix = tensorflow1.split_prefix(path) if kind == "tf1" else (path, None)
     with _new_folder(path) as unfinished:
         if prefix:
@@ -146,7 +146,7 @@ def heads_without_place(loaded: Checkpoint, target: str) -> set[str]:
     if not formats.has_table(loaded.model):
         return set()
     kind, table = names.split(target)[0], formats.table_of(loaded.model)
-    loaded = stand_ins.as_written(loaded) if kind == "hf" else loaded
+    loaded = stand_ins.rename_heads(loaded) if kind == "hf" else loaded
     labels = {name.split(".")[1] for name in loaded.values if name.startswith("objective.")}
     if kind not in ("tf1", "paddle", "keras_hub"):
         return labels - {head.label for head in table.heads}
@@ -186,7 +186,7 @@ def verify(source: str, target: str, allow_pickle: bool = False) -> dict[str, fl
     Raises:
         CheckpointError: the two have different heads, or outputs of different shapes.
     """
-    both = [outputs(stand_ins.as_written(load(each, allow_pickle))) for each in (source, target)]
+    both = [outputs(stand_ins.rename_heads(load(each, allow_pickle))) for each in (source, target)]
     shapes = [{name: value.shape for name, value in found.items()} for found in both]
     folder.report_misfits(*shapes, f"{target}, compared with {source},")
     return {name: float(np.max(np.abs(both[0][name] - both[1][name]))) for name in both[0]}

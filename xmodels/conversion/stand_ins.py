@@ -17,7 +17,7 @@ def tasks() -> dict[str, ModuleType]:
     return {name: file for name, file in files.items() if hasattr(file, "WRITTEN_AS")}
 
 
-def as_written(loaded: Checkpoint) -> Checkpoint:
+def rename_heads(loaded: Checkpoint) -> Checkpoint:
     """Returns a checkpoint whose head has the name of the task that formats have a word for; others as they stand."""
     known = formats.table_of(loaded.model).tasks if formats.has_table(loaded.model) else ()
     for task in loaded.heads & set(tasks()):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from xmodels.decoding.memory import Copies, Shared, chosen
+from xmodels.decoding.memory import Copies, Shared, gather_texts
 
 LOWEST = -1e7  # the score of an empty slot
 
@@ -78,7 +78,7 @@ def beam_search(
 
     def extend(position, *pools_and_state):
         pools, state = Pools(*pools_and_state[:-1]), pools_and_state[-1]
-        new, state = search.extended(step, position, pools, state)
+        new, state = search.add_token(step, position, pools, state)
         return position + 1, *(search.within_limits(position, *pair) for pair in zip(new, pools, strict=True)), state
 
     position = ops.convert_to_tensor(0, "int32") if prompts is None else ops.min(given)
@@ -126,7 +126,7 @@ class Search:
         bound = ops.where(ops.any(pools.is_finished, axis=1), bound, LOWEST)
         return ops.any(ops.logical_and(position < self.limits, best > bound))
 
-    def extended(self, step: Callable, position, pools: Pools, state):
+    def add_token(self, step: Callable, position, pools: Pools, state):
         """Returns the pools after one more token, and the state of the alive texts."""
         logits, state = step(ops.reshape(pools.alive_ids, (-1, self.max_length + 1)), position, state)
         texts, ends, totals, scores, parents = self.candidates(logits, position, pools)
@@ -139,7 +139,7 @@ class Search:
         # If fewer candidates than beams continue, an ended one fills a slot: -inf, so that nothing can follow its end.
         alive = ops.take_along_axis(ops.where(ends, -float("inf"), totals), kept, axis=1)
         return Pools(
-            chosen(texts, kept), alive, chosen(all_ids, best), finished,
+            gather_texts(texts, kept), alive, gather_texts(all_ids, best), finished,
             ops.take_along_axis(all_finished, best, axis=1),
         ), state  # fmt: skip
 
@@ -155,7 +155,7 @@ class Search:
         scores, where = ops.top_k(total / ops.reshape(self.divisor(position + 1), (-1, 1)), 2 * self.beams)
         parents, tokens = where // size, ops.cast(where % size, "int32")
         place = ops.equal(ops.arange(self.max_length + 1), position + 1)
-        texts = ops.where(place, ops.expand_dims(tokens, 2), chosen(pools.alive_ids, parents))
+        texts = ops.where(place, ops.expand_dims(tokens, 2), gather_texts(pools.alive_ids, parents))
         ends = ops.equal(tokens, self.end_id)
         if self.given is not None:
             ends = ops.logical_and(ends, ops.expand_dims(position >= self.given, 1))
@@ -165,12 +165,12 @@ class Search:
         """Returns log-probabilities (B, K, V) in which rows that are still in their prompt can only continue with its next token."""
         is_given = position < self.given  # (B,)
 
-        def kept():
+        def keep_given():
             token = ops.take(pools.alive_ids, ops.minimum(position + 1, self.max_length), axis=2)  # (B, K)
             certain = ops.equal(ops.arange(following.shape[2]), ops.expand_dims(token, 2))
             return ops.where(ops.reshape(is_given, (-1, 1, 1)), ops.where(certain, 0.0, -float("inf")), following)
 
-        return ops.cond(ops.any(is_given), kept, lambda: following)
+        return ops.cond(ops.any(is_given), keep_given, lambda: following)
 
     def within_limits(self, position, new, old):
         """Returns `new` in rows that may still grow, `old` in others."""

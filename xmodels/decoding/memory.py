@@ -38,7 +38,7 @@ class Copies:
     beams: int
     slots: int
 
-    def repeated(self, rows):
+    def repeat_for_beams(self, rows):
         """Repeats tensors of B texts for their beams: B rows -> B K rows."""
         return keras.tree.map_structure(lambda x: ops.repeat(x, self.beams, axis=0), rows)
 
@@ -53,7 +53,7 @@ class Copies:
 
     def begin(self, past, batch):
         """Returns the initial state of the beams, from the `past` of B rows."""
-        return self.repeated(past)
+        return self.repeat_for_beams(past)
 
     def read(self, decode: Callable, tokens, state, position):
         """Decodes tokens int (B K,) at `position`: returns their states (B K, D) and the new state of the beams.
@@ -86,7 +86,7 @@ class Shared:
     slots: int
     first: Any = 0
 
-    def repeated(self, rows):
+    def repeat_for_beams(self, rows):
         return rows
 
     def begin(self, past, batch):
@@ -104,7 +104,7 @@ class Shared:
         return ops.reshape(states, (-1, states.shape[-1])), {"past": past, "seen": seen}
 
     def follow(self, state, parents):
-        return {**state, "seen": chosen(state["seen"], parents)}
+        return {**state, "seen": gather_texts(state["seen"], parents)}
 
     def past_of(self, start: Callable, read: Callable, width: int):
         """Works as in `Copies`. The common tokens are read without the slots of the beams, which are then padded to the cache."""
@@ -112,7 +112,7 @@ class Shared:
         return keras.tree.map_structure(lambda x: ops.pad(x, more), read(start(width)))
 
 
-def chosen(texts, index):
+def gather_texts(texts, index):
     """Gathers texts (B, N, T) by index (B, M): (B, M, T)."""
     number, length = ops.shape(texts)[1:]
     rows = ops.take(ops.reshape(texts, (-1, length)), rows_of(index, number), axis=0)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from xmodels.decoding.beam import mean_penalty
-from xmodels.decoding.memory import Copies, Shared, chosen
+from xmodels.decoding.memory import Copies, Shared, gather_texts
 
 EMPTY = -1e9  # the score of an empty slot, also added to the scores of candidates that do not count
 
@@ -56,7 +56,7 @@ def ranked_beam_search(
 
     def extend(position, *pools_and_state):
         pools, state = Pools(*pools_and_state[:-1]), pools_and_state[-1]
-        pools, state = search.extended(step, position, pools, state)
+        pools, state = search.add_token(step, position, pools, state)
         return position + 1, *pools, state
 
     variables = (ops.convert_to_tensor(0, "int32"), *search.initial_pools(start_ids), memory.begin(state, batch))
@@ -105,20 +105,20 @@ class RankedSearch:
         )
         return ops.any(rows)
 
-    def extended(self, step: Callable, position, pools: Pools, state):
+    def add_token(self, step: Callable, position, pools: Pools, state):
         """Returns the pools after one more token, and the state of the alive texts."""
         logits, state = step(ops.reshape(pools.alive_ids, (-1, self.max_length + 1)), position, state)
         totals, texts, ends, parents = self.candidates(logits, position, pools)
         length = position + 1
         alive, kept = ops.top_k(ops.where(ends, totals + EMPTY, totals), self.beams)
         state = self.memory.follow(state, ops.take_along_axis(parents, kept, axis=1))
-        finished_ids, finished, is_finished = self.with_ended(totals, texts, ends, length, pools)
+        finished_ids, finished, is_finished = self.add_ended(totals, texts, ends, length, pools)
         best = ops.min(finished, axis=1)  # the score that an alive text must beat
         reached = alive[:, 0] / self.penalty(self.limits if self.looks_ahead else length)
         hopeful = reached > ops.where(ops.all(is_finished, axis=1), best, EMPTY)
         may_improve = ops.logical_and(pools.may_improve, hopeful)
         continues = ops.logical_not(ops.all(ends, axis=1))
-        alive_ids = chosen(texts, kept)
+        alive_ids = gather_texts(texts, kept)
         return Pools(alive_ids, alive, finished_ids, finished, is_finished, may_improve, continues), state
 
     def candidates(self, logits, position, pools: Pools):
@@ -133,11 +133,11 @@ class RankedSearch:
         totals, where = ops.top_k(total, 2 * self.beams)
         parents, tokens = ops.cast(where // size, "int32"), ops.cast(where % size, "int32")
         place = ops.equal(ops.arange(self.max_length + 1), position + 1)
-        texts = ops.where(place, ops.expand_dims(tokens, 2), chosen(pools.alive_ids, parents))
+        texts = ops.where(place, ops.expand_dims(tokens, 2), gather_texts(pools.alive_ids, parents))
         last = ops.expand_dims(position + 1 >= self.limits, 1)  # (B, 1)
         return totals, texts, ops.logical_or(ops.equal(tokens, self.end_id), last), parents
 
-    def with_ended(self, totals, texts, ends, length, pools: Pools):
+    def add_ended(self, totals, texts, ends, length, pools: Pools):
         """Returns the finished texts including the candidates that end now, their scores, and which slots are not empty."""
         ranked = ops.arange(2 * self.beams) < self.beams
         counts = ops.logical_and(ends, ranked)
@@ -150,4 +150,4 @@ class RankedSearch:
         finished, best = ops.top_k(ops.concatenate([pools.finished, scores], axis=1), self.beams)
         marks = ops.logical_and(counts, ops.logical_not(ops.expand_dims(closed, 1)))
         taken = ops.take_along_axis(ops.concatenate([pools.is_finished, marks], axis=1), best, axis=1)
-        return chosen(all_ids, best), finished, taken
+        return gather_texts(all_ids, best), finished, taken

@@ -59,10 +59,10 @@ def draw(backbone, logits, features, decoding, seed, starts, end_id, limits, max
 
 def search(backbone, logits, features, decoding, seed, starts, end_id, limits, max_length):
     """Returns the best target of a beam search: int (B, max_length)."""
-    return searched(backbone, logits, features, decoding, starts, end_id, limits, max_length)[0][:, 0, 1:]
+    return beam_search_targets(backbone, logits, features, decoding, starts, end_id, limits, max_length)[0][:, 0, 1:]
 
 
-def searched(backbone, logits, features, decoding, starts, end_id: int, limits, max_length: int):
+def beam_search_targets(backbone, logits, features, decoding, starts, end_id: int, limits, max_length: int):
     """Returns all targets of a beam search, best first, and their scores.
 
     Returns:
@@ -72,7 +72,7 @@ def searched(backbone, logits, features, decoding, starts, end_id: int, limits, 
     memory = memory_for(backbone, beams, max_length)
     started = backbone.start(features, memory.slots)
     # What does not change is kept outside of the state, so it is not reordered with the beams.
-    source = memory.repeated({name: value for name, value in started.items() if name != "past"})
+    source = memory.repeat_for_beams({name: value for name, value in started.items() if name != "past"})
     # Only those that can change which token is the most probable.
     filters = dataclasses.replace(decoding, temperature=0.0).target_filters(ops.repeat(limits, beams, axis=0), end_id)
 
@@ -84,7 +84,7 @@ def searched(backbone, logits, features, decoding, starts, end_id: int, limits, 
         states, state = memory.read(decode, ops.take(token_ids, position, axis=1), state, position)
         return logits(states), state
 
-    def filtered(token_ids, position, state):
+    def filtered_step(token_ids, position, state):
         scores, state = step(token_ids, position, state)
         for change in filters:
             scores = change(scores, token_ids, position + 1)
@@ -96,4 +96,4 @@ def searched(backbone, logits, features, decoding, starts, end_id: int, limits, 
             step, *numbers, decoding.length_penalty, decoding.early_stopping, limits, filters, memory
         )  # fmt: skip
     penalty = gnmt_penalty(decoding.length_penalty)
-    return beam_search(filtered, *numbers, penalty, limits=limits, memory=memory)
+    return beam_search(filtered_step, *numbers, penalty, limits=limits, memory=memory)
