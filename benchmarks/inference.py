@@ -87,7 +87,7 @@ def ours(run: str, texts: list[str], ids: bool) -> dict:
     def predict():
         rows = predictor.inputs(Question(input_file=written(run, texts)))
         with contextlib.redirect_stdout(io.StringIO()):
-            job.write(f"{run}/ours.jsonl", predictor, job.streamed(predictor, rows, BATCH))
+            job.write(f"{run}/ours.jsonl", predictor, job.stream_predictions(predictor, rows, BATCH))
 
     predict()
     first = time.perf_counter() - begun

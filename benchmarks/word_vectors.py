@@ -79,7 +79,7 @@ def train(words: list[str], sparse: bool, num_steps: int) -> dict:
     learner.train(iterator, tf.constant(20))
     begun, wall = measure.processor_seconds(), time.perf_counter()
     totals, _ = learner.train(iterator, tf.constant(num_steps))
-    counted = learner.counted(totals.numpy())
+    counted = learner.count_units(totals.numpy())
     took = {"processor": measure.processor_seconds() - begun, "wall": time.perf_counter() - wall}
     means = learner.means(totals.numpy())
     return {"words": counted["words"][0], "pairs": counted["pairs"][0], "vocabulary": len(names), **means, **took}

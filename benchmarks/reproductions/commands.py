@@ -133,9 +133,9 @@ def bracketed(
 
 def fraction_of(rows: list, fraction: float, seed: int) -> list:
     """The rows that `finetune --train_fraction` draws with a seed, where each row of a table is one example."""
-    from xmodels.jobs.finetune.few_examples import drawn_places
+    from xmodels.jobs.finetune.few_examples import draw_places
 
-    return [rows[place] for place in drawn_places(len(rows), max(1, int(fraction * len(rows))), seed)]
+    return [rows[place] for place in draw_places(len(rows), max(1, int(fraction * len(rows))), seed)]
 
 
 def network_of(checkpoint: str) -> str:

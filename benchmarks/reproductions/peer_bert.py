@@ -207,7 +207,7 @@ def prepared(run: str, folder: str, scored: str | None = None):
         raise SystemExit(
             f"{run}: up to {then} tokens of a row were masked, now {now}. Make the page in another --work_dir."
         )
-    batches = made.scored()[scored] if scored else next(iter(made.scored().values()))
+    batches = made.scored_batches()[scored] if scored else next(iter(made.scored_batches().values()))
     return made, held_out_batches(options, batches).once(options.eval_steps)
 
 

@@ -12,7 +12,7 @@ from data_pipelines.records.manifest import Manifest
 from tests.helpers.invocation import invoke
 from xmodels.jobs import numbers
 from xmodels.jobs.pretrain.options import Options
-from xmodels.training.watching.memory_estimate import kept
+from xmodels.training.watching.memory_estimate import kept_bytes
 
 SAMPLES = pathlib.Path(__file__).parents[2] / "samples/zh"
 
@@ -87,5 +87,5 @@ def test_memory_that_the_backward_pass_needs_is_read_off_the_graph():
         return tf.reduce_sum(tf.tanh(tf.matmul(tf.reshape(hidden, (2, 16)), second)))  # tanh, (2, 4), by its own
 
     variables = [Weight(first), Weight(second)]
-    assert kept(loss, variables, {"x": tf.ones((2, 8))}) == 4 * (2 * 16 + 2 * 4)
-    assert kept(loss, variables[1:], {"x": tf.ones((2, 8))}) == 4 * (2 * 16 + 2 * 4)
+    assert kept_bytes(loss, variables, {"x": tf.ones((2, 8))}) == 4 * (2 * 16 + 2 * 4)
+    assert kept_bytes(loss, variables[1:], {"x": tf.ones((2, 8))}) == 4 * (2 * 16 + 2 * 4)

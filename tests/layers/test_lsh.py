@@ -94,7 +94,7 @@ def test_sorting_holds_every_token_once_a_round_and_is_undone():
     places = np.array(found.places).reshape(2, 3, 2, 12)
     np.testing.assert_array_equal(np.sort(places, axis=-1), np.broadcast_to(np.arange(12), places.shape))
     x = np.random.default_rng(1).normal(size=(2, 3, 12, 4)).astype("float32")
-    again = np.array(found.unsorted(ops.reshape(found.chunks(x), (2, 3, 24, 4))))
+    again = np.array(found.restore_order(ops.reshape(found.chunks(x), (2, 3, 24, 4))))
     np.testing.assert_array_equal(again, np.broadcast_to(x[:, :, None], again.shape))
 
 

@@ -12,12 +12,12 @@ from xmodels.conversion import convert
 from xmodels.conversion.tables.bart import TABLE
 from xmodels.conversion.tensors import rows
 from xmodels.decoding.options import Decoding
-from xmodels.decoding.targets import draw, searched
+from xmodels.decoding.targets import beam_search_targets, draw
 from xmodels.interfaces.reading import last_token
 from xmodels.layers.attention.visible import Visible
 from xmodels.models import folder
 from xmodels.models.backbone import named_weights
-from xmodels.models.bart import SIZES, Bart, BartConfig, moved_on
+from xmodels.models.bart import SIZES, Bart, BartConfig, shift_tokens_right
 from xmodels.objectives.seq2seq import Seq2Seq
 
 CASE = read_case("bart/seq2seq_generate")
@@ -135,7 +135,7 @@ def test_greedy_texts_are_those_of_the_original(network):
 )  # fmt: skip
 def test_beam_search_finds_the_texts_of_the_original(network, name, settings):
     decoding = Decoding(**FORCED, ranked=True, **settings)
-    ids, scores = searched(network, network.logits, BATCH, decoding, STARTS, END, LIMITS, 13)
+    ids, scores = beam_search_targets(network, network.logits, BATCH, decoding, STARTS, END, LIMITS, 13)
     assert cut(ids, 0) == cut(CASE.outputs[f"{name}/ids"], PAD)
     assert_close(np.array(scores).reshape(-1), CASE.outputs[f"{name}/scores"], atol=1e-3)
 
@@ -192,7 +192,7 @@ def test_the_last_token_is_found_behind_padding_too():
     for mirrored in (slice(None), slice(None, None, -1)):  # left padding, and the same rows backwards: right padding
         batch = {"token_ids": ids[:, mirrored], "padding_mask": real[:, mirrored]}
         last = batch["token_ids"][np.arange(2), [3, 3] if mirrored == slice(None) else [1, 3]]
-        assert np.array(moved_on(batch))[:, 0].tolist() == last.tolist()
+        assert np.array(shift_tokens_right(batch))[:, 0].tolist() == last.tolist()
         states = batch["token_ids"][..., None].astype("float32")
         assert np.array(last_token({"sequence_output": states}, batch))[:, 0].tolist() == last.tolist()
 

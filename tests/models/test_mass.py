@@ -212,7 +212,7 @@ def test_padding_is_never_a_target():
 
 def test_a_target_begins_where_the_decoder_of_pretraining_would():
     """Step j has position j and reads the token there, so what fine-tuning writes is a fragment that opens the text."""
-    source, target = ([*WRITING.framed([20, 21], VOCABULARY, 9, of_target)] for of_target in (False, True))
+    source, target = ([*WRITING.add_special_tokens([20, 21], VOCABULARY, 9, of_target)] for of_target in (False, True))
     assert (source, target) == ([CLS, 20, 21, SEP], [20, 21, SEP])
     assert (WRITING.start_id(VOCABULARY), WRITING.opening_ids(VOCABULARY, of_target=True)) == (CLS, [])
-    assert WRITING.framed(range(20, 30), VOCABULARY, 4, of_target=True) == [20, 21, 22, SEP]
+    assert WRITING.add_special_tokens(range(20, 30), VOCABULARY, 4, of_target=True) == [20, 21, 22, SEP]

@@ -291,7 +291,7 @@ def test_a_convolution_is_that_of_keras():
 
 def tick_all(rule, probabilities):
     """Weights (B, L, T) and the clock after all of `probabilities` (B, L, T)."""
-    clock, weights = Clock.started(probabilities.shape[:2]), []
+    clock, weights = Clock.initial(probabilities.shape[:2]), []
     for t in range(probabilities.shape[2]):
         weight, clock = rule.tick(clock, ops.convert_to_tensor(probabilities[:, :, t]), t == probabilities.shape[2] - 1)
         weights.append(np.array(weight))

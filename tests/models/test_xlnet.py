@@ -24,7 +24,7 @@ from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.interfaces.reading import XLNET_READING
 from xmodels.jobs.pretrain.start import check_start
 from xmodels.layers.attention.relative import relative_shift
-from xmodels.layers.attention.two_stream import shifted_rows
+from xmodels.layers.attention.two_stream import shift_rows
 from xmodels.models import folder
 from xmodels.models.backbone import named_weights
 from xmodels.models.checkpoint import Checkpoint
@@ -187,7 +187,7 @@ def test_a_shift_moves_each_row_to_its_distances():
     expected = np.arange(queries)[:, None] + memory - np.arange(keys)
     np.testing.assert_array_equal(np.array(relative_shift(ops.convert_to_tensor(x)))[0, 0, :, :keys], expected)
     places = np.array([[3, 0, 3]], "int32")
-    some = shifted_rows(ops.convert_to_tensor(x[:, :, :3]), ops.convert_to_tensor(places), queries, keys)
+    some = shift_rows(ops.convert_to_tensor(x[:, :, :3]), ops.convert_to_tensor(places), queries, keys)
     np.testing.assert_array_equal(np.array(some)[0, 0], expected[places[0]])
 
 

@@ -11,7 +11,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from data_pipelines.errors import DataError, UsageError
 from tests.helpers.invocation import invoke
 from tests.helpers.small_served import echo
-from xmodels.serving.answers import as_json, joined, without_filling
+from xmodels.serving.answers import as_json, join_outputs, without_filling
 from xmodels.serving.folder import find_model, labels_of
 from xmodels.serving.limits import Limits, RequestError
 from xmodels.serving.model import Model
@@ -132,7 +132,7 @@ def test_rows_keep_nothing_that_only_fills_up(model):
     for row, expected in enumerate(alone):
         found = without_filling({name: value[row : row + 1] for name, value in together.items()}, words)
         assert {name: value.tolist() for name, value in found.items()} == {n: v.tolist() for n, v in expected.items()}
-    rejoined = joined(alone)
+    rejoined = join_outputs(alone)
     assert {name: value.tolist() for name, value in rejoined.items()} == {n: v.tolist() for n, v in together.items()}
 
 

@@ -332,7 +332,7 @@ def test_networks_that_learn_from_other_masks_are_scored_by_the_same(system, rec
             **changes,
         )
         made = plan(options, systems.load(system), distribution.choose("one_device"))
-        whole, scored = made.batches, next(iter(made.scored().values()))
+        whole, scored = made.batches, next(iter(made.scored_batches().values()))
         return (list(each.once(8)) for each in (whole, scored))
 
     def share(found):

@@ -9,7 +9,7 @@ import pytest
 from data_pipelines import strict_json
 from data_pipelines.corpora import choices, json_lists, labelled, tables, unanswered_stories
 from data_pipelines.errors import DataError
-from xmodels.jobs.predict.run import CHUNK, streamed, write
+from xmodels.jobs.predict.run import CHUNK, stream_predictions, write
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.answer import Question
 from xmodels.tasks.base.find import load_part
@@ -70,7 +70,7 @@ def test_a_table_is_read_as_it_is_answered(task, lines_read, tmp_path):
     predictor = Answers(task)
     inputs = predictor.inputs(Question(input_file=str(path)))
     assert lines_read[0] == 0 and iter(inputs) is inputs
-    pairs = streamed(predictor, inputs, 32, "a file")
+    pairs = stream_predictions(predictor, inputs, 32, "a file")
     first = list(itertools.islice(pairs, CHUNK))
     per_input = row.count("\n")
     assert len(first) == CHUNK and "0" in str(first[0]) and str(CHUNK - 1) in str(first[-1])
@@ -99,7 +99,7 @@ def test_a_list_of_json_is_read_as_it_is_answered(task, tmp_path, monkeypatch):
     monkeypatch.setattr(strict_json, "loads", lambda text: taken.append(text) or loads(text))
     monkeypatch.setattr(json_lists, "CHARACTERS", 100)
     predictor = Answers(task)
-    pairs = streamed(predictor, predictor.inputs(Question(input_file=str(path))), 32, "a file")
+    pairs = stream_predictions(predictor, predictor.inputs(Question(input_file=str(path))), 32, "a file")
     assert len(list(itertools.islice(pairs, CHUNK))) == CHUNK
     assert CHUNK <= len(taken) <= CHUNK + 5 and max(map(len, taken)) < 100
     with pytest.raises(DataError, match=fault):
@@ -119,7 +119,11 @@ def test_a_bad_row_leaves_no_file(tmp_path):
     predictor = Answers("classify")
 
     def answered():
-        write(str(out), predictor, streamed(predictor, predictor.inputs(Question(input_file=str(path))), 32, "a file"))
+        write(
+            str(out),
+            predictor,
+            stream_predictions(predictor, predictor.inputs(Question(input_file=str(path))), 32, "a file"),
+        )
 
     rows = "".join(f"text {number}\n" for number in range(ROWS))
     path.write_text(f"text\n{rows}a\tb\n", "utf-8")

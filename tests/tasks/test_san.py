@@ -119,14 +119,14 @@ def test_evaluation_is_the_logarithm_of_the_mean_of_the_steps():
 def test_every_example_keeps_a_step_and_nine_of_ten_of_the_others():
     made = network_of()
     with dropout_seed(np.array([1, 2], "uint32")):
-        kept = np.array(made.kept_steps(40_000, training=True))
+        kept = np.array(made.draw_kept_steps(40_000, training=True))
     assert kept.any(axis=1).all()
     assert kept.mean() == pytest.approx(0.92, abs=0.005)
     np.testing.assert_allclose(kept.mean(axis=0), 0.92, atol=0.008)  # no step is preferred
-    assert np.array(made.kept_steps(9, training=False)).all()
+    assert np.array(made.draw_kept_steps(9, training=False)).all()
     alone = network_of(step_dropout=0.999)
     with dropout_seed(np.array([1, 2], "uint32")):
-        kept = np.array(alone.kept_steps(5000, training=True))
+        kept = np.array(alone.draw_kept_steps(5000, training=True))
     assert kept.any(axis=1).all() and kept.sum(axis=1).mean() < 1.02
     np.testing.assert_allclose(kept.mean(axis=0), 0.2, atol=0.03)
 

@@ -80,9 +80,9 @@ def test_micro_batches_add_up_to_the_whole_batch(costly):
 
 def test_outside_of_a_pass_with_losses_a_cost_goes_nowhere():
     costs.add("nothing", 1.0, 1.0)
-    with costs.collected() as outer:
+    with costs.collect() as outer:
         costs.add("here", 1.0, 2.0)
-        with costs.collected() as inner:
+        with costs.collect() as inner:
             costs.add("there", 5.0, 1.0)
         costs.add("here", 3.0, 2.0)
     assert outer == {"here": (4.0, 4.0)} and inner == {"there": (5.0, 1.0)}

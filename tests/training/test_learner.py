@@ -25,7 +25,7 @@ def test_accumulated_micro_batches_equal_the_large_batch(strategy, parts, optimi
     learner = make_learner(strategy, memory=memory, **settings)
     np.testing.assert_allclose(train(learner, make_batches(3)), totals, rtol=1e-5)
     assert largest_difference(values(learner), values(large)) < 1e-6
-    with learner.averaged(), large.averaged():
+    with learner.averaged_weights(), large.averaged_weights():
         assert largest_difference(values(learner), values(large)) < 1e-6
 
 
@@ -48,7 +48,7 @@ def test_moving_average_follows_its_formula_and_leaves_the_weights_alone():
         now = values(learner)
         keep = min(0.5, (1 + n) / (10 + n)) if n else 0.0
         expected = now if not n else {name: keep * expected[name] + (1 - keep) * now[name] for name in now}
-    with learner.averaged():
+    with learner.averaged_weights():
         assert largest_difference(values(learner), expected) < 1e-6
         assert largest_difference(now, expected) > 1e-4
     assert largest_difference(values(learner), now) == 0.0

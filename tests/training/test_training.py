@@ -195,13 +195,13 @@ def test_lamb_of_a_recipe_gives_way_below_the_batches_that_it_is_for():
     recipe = Recipe(
         None, None, None, batch_size=384, num_steps=10, learning_rate=2e-3, num_warmup_steps=1, optimizer="lamb"
     )
-    assert recipe.suited_to_batch(None) is recipe
+    assert recipe.adapt_to_batch(None) is recipe
     small = recipe.override(batch_size=383, weight_decay=0.1)
-    suited = small.suited_to_batch(None)
+    suited = small.adapt_to_batch(None)
     assert (suited.optimizer, suited.learning_rate, suited.weight_decay) == ("bert_adamw", 1e-4, 0.1)
-    assert small.suited_to_batch(3e-4).learning_rate == 3e-4
+    assert small.adapt_to_batch(3e-4).learning_rate == 3e-4
     adamw = small.override(optimizer="adamw")
-    assert adamw.suited_to_batch(None) is adamw
+    assert adamw.adapt_to_batch(None) is adamw
 
 
 def test_altered_vocabularies_and_masks_of_single_tokens_are_refused(options, records, zh_vocabulary, tmp_path):

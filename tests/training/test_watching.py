@@ -105,7 +105,7 @@ def test_best_measured_peak_is_kept(tmp_path, monkeypatch):
     ],
 )  # fmt: skip
 def test_accelerators_are_told_apart_by_their_names(name, dtype, expected):
-    assert peak.stated(name, dtype) == (expected and expected * 1e12)
+    assert peak.published_peak(name, dtype) == (expected and expected * 1e12)
 
 
 def test_log_tells_norms_use_of_the_peak_and_predictions(watched):

@@ -100,7 +100,7 @@ class Reading:
             layer(states (B, L, D), padding_mask (B, L), training=...) -> (B, A); None for heads without one. A `pooling` other than
             "published" replaces it.
         mixes: whether a task reads a mix of all layers, which it learns, instead of the states of the last one.
-        mix: layers (B, L, D) each -> (B, L, D), of `mixed_by`.
+        mix: layers (B, L, D) each -> (B, L, D), of `build_layer_mix`.
     """
 
     frame: Frame = BERT
@@ -136,7 +136,7 @@ class Reading:
         mixes = self.mixes if name == PUBLISHED else is_mixed(name)
         return dataclasses.replace(self, pooling=name, mixes=mixes)
 
-    def summarized_by(self, config) -> tuple["Reading", keras.layers.Layer | None]:
+    def build_pooling(self, config) -> tuple["Reading", keras.layers.Layer | None]:
         """Returns a copy with its pooling as `summary`, and the layer with the weights of the pooling, or None if it has none.
 
         A task calls it when it makes its head, and keeps the layer as a sublayer.
@@ -154,7 +154,7 @@ class Reading:
         """Returns the layer that a head has instead of `summary`, with weights of its own; None if it has none."""
         return self.make_network(config) if self.make_network and self.pooling == PUBLISHED else None
 
-    def mixed_by(self) -> tuple["Reading", ScalarMix | None]:
+    def build_layer_mix(self) -> tuple["Reading", ScalarMix | None]:
         """Returns a copy that mixes the layers of the network, and the layer that learns how; the same and None if it `mixes` none.
 
         A task calls it when it makes its head, and keeps the layer as a sublayer.

@@ -90,7 +90,9 @@ class Writing:
             first=None if first is None else tokens[first], forces_end=end is not None,
         )  # fmt: skip
 
-    def framed(self, ids: Sequence[int], vocabulary: Vocabulary, longest: int, of_target: bool = False) -> list[int]:
+    def add_special_tokens(
+        self, ids: Sequence[int], vocabulary: Vocabulary, longest: int, of_target: bool = False
+    ) -> list[int]:
         """Returns the ids of a source, or a target, with the tokens around it, truncated to `longest` ids."""
         opening = self.opening_ids(vocabulary, of_target)
         return [*opening, *ids[: longest - len(opening) - 1], self.end_id(vocabulary)]

@@ -27,7 +27,7 @@ class Clock(NamedTuple):
     steps: Any  # n: the number of steps used so far
 
     @staticmethod
-    def started(shape) -> "Clock":
+    def initial(shape) -> "Clock":
         nothing = ops.zeros(shape, "float32")
         return Clock(ops.zeros(shape, "bool"), nothing, nothing, nothing)
 
@@ -95,7 +95,7 @@ class AdaptiveSteps(Steps):
             The output (B, L, D), and a dictionary of float32 `ponder_times` n (B, L), `remainders` R (B, L) and
             `halting_weights` w (B, L, T).
         """
-        output, clock, weights = ops.zeros_like(x), Clock.started(ops.shape(x)[:-1]), []
+        output, clock, weights = ops.zeros_like(x), Clock.initial(ops.shape(x)[:-1]), []
         for t, signal in enumerate(self.signals(places)):
             entered, halted = x + signal, ops.expand_dims(clock.halted, -1)
             weight, clock = self.rule.tick(clock, self.probability(entered), t == self.num_steps - 1)

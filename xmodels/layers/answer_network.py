@@ -52,7 +52,7 @@ class StochasticAnswerNetwork(Layer):
 
     def call(self, hypothesis, hypothesis_mask, premise, premise_mask, training=None):
         logits = self.step_logits(hypothesis, hypothesis_mask, premise, premise_mask, training)  # (B, K, C)
-        return log_mean(ops.log_softmax(logits, axis=-1), self.kept_steps(ops.shape(logits)[0], training))
+        return log_mean(ops.log_softmax(logits, axis=-1), self.draw_kept_steps(ops.shape(logits)[0], training))
 
     def step_logits(self, hypothesis, hypothesis_mask, premise, premise_mask, training=None):
         """Returns the logits of each step, (B, K, C)."""
@@ -69,7 +69,7 @@ class StochasticAnswerNetwork(Layer):
     def summarize(self, x, mask, training=None):
         """Returns the mean of the states of a text, weighted by a softmax of linear scores: (B, D)."""
         x = self._drop_alike(x, training)
-        return weighted_rows(ops.squeeze(self.summary(x), -1), x, mask)
+        return weighted_mean(ops.squeeze(self.summary(x), -1), x, mask)
 
     def attend(self, state, x, mask, training=None):
         """Returns the mean of the states of a text, weighted by a softmax of bilinear scores with `state` (B, D): (B, D).
@@ -78,9 +78,9 @@ class StochasticAnswerNetwork(Layer):
         """
         query = self.attention(self.dropout(state, training=training))
         query = self.dropout(query, training=training)  # (B, D)
-        return weighted_rows(ops.einsum("bld,bd->bl", x, query), x, mask)
+        return weighted_mean(ops.einsum("bld,bd->bl", x, query), x, mask)
 
-    def kept_steps(self, batch_size, training=None):
+    def draw_kept_steps(self, batch_size, training=None):
         """Draws the steps that are averaged, bool (B, K): each with probability 1 - `step_dropout`, and a random one of each
         example always."""
         if not training or not self.step_dropout:
@@ -97,7 +97,7 @@ class StochasticAnswerNetwork(Layer):
         return x * self.dropout(ops.ones((ops.shape(x)[0], 1, ops.shape(x)[2])), training=True)
 
 
-def weighted_rows(scores, x, mask):
+def weighted_mean(scores, x, mask):
     """Returns the mean of x (B, L, D), weighted by a softmax of scores (B, L) over the positions of the mask: (B, D). It is
     finite even if the mask is all False."""
     weights = ops.softmax(ops.where(ops.cast(mask, "bool"), scores, HIDDEN), axis=-1)

@@ -1,6 +1,6 @@
 """Losses that layers add to that of the objective, such as the distance of tokens to their cluster (Roy et al., 2020).
 
-A layer calls `add` in its `call`; the pass that computes the losses (`Objective.run`) opens `collected()` around the network. The
+A layer calls `add` in its `call`; the pass that computes the losses (`Objective.run`) opens `collect()` around the network. The
 training step then treats these costs like the losses of the objective: it adds them to the loss and logs each by its name.
 """
 
@@ -10,7 +10,7 @@ _ACTIVE = []
 
 
 @contextlib.contextmanager
-def collected():
+def collect():
     """Collects the costs that layers add inside the context. Yields {name: (sum, weight)}, which is complete at its end."""
     found: dict = {}
     _ACTIVE.append(found)
@@ -21,7 +21,7 @@ def collected():
 
 
 def add(name: str, total, weight) -> None:
-    """Adds a cost to the loss; does nothing outside of `collected()`, as in a forward pass without a loss.
+    """Adds a cost to the loss; does nothing outside of `collect()`, as in a forward pass without a loss.
 
     The step divides the sum by the weight, both summed over all layers that add to `name`, all replicas and micro-batches. So
     the cost is a mean over tokens and layers. A factor of the cost is a factor of `total`. A layer adds the same names in

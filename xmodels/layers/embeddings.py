@@ -42,9 +42,9 @@ class SumEmbedding(Layer):
         self.dropout = Dropout(config.dropout)
 
     def call(self, token_ids, segment_ids, position_ids=None, training=None):
-        return self.placed(self.token(token_ids) + self.segment(segment_ids), token_ids, position_ids, training)
+        return self.add_positions(self.token(token_ids) + self.segment(segment_ids), token_ids, position_ids, training)
 
-    def placed(self, x, token_ids, position_ids=None, training=None):
+    def add_positions(self, x, token_ids, position_ids=None, training=None):
         """Adds the position embeddings to x (B, L, D), then applies norm and dropout."""
         if position_ids is None:
             position_ids = positions_of(token_ids, self.max_sequence_length)  # (1, L)
@@ -84,7 +84,7 @@ class ErnieEmbedding(SumEmbedding):
         x = x + (self.segment(segment_ids) if role_ids is None else self.role(role_ids))
         if self.task:
             x = x + self.task(ops.zeros_like(token_ids) if task_ids is None else task_ids)
-        return self.placed(x, token_ids, position_ids, training)
+        return self.add_positions(x, token_ids, position_ids, training)
 
 
 def _table(config, rows: int, name: str, initialization: Initialization | None = None) -> keras.layers.Embedding:

@@ -101,10 +101,10 @@ class GruCell(keras.layers.Layer):
         self.built = True
 
     def call(self, gates, states, training=None):
-        h = self.updated(gates, states[0])
+        h = self.next_state(gates, states[0])
         return h, [h]
 
-    def updated(self, gates, h):
+    def next_state(self, gates, h):
         """Returns the next state (B, D), from the projected inputs `gates` (B, 3 * D) and the state h (B, D)."""
         width = self.output_size
         z, r = ops.split(ops.sigmoid(gates[:, : 2 * width] + self.recurrent(h)), 2, axis=-1)  # (B, D) each

@@ -48,7 +48,7 @@ def recompute(function, x, **others):
         again = list(leaves)
         for place, value in zip(places, values, strict=True):
             again[place] = value
-        with dropout_seed(seed.base, first) if seed else contextlib.nullcontext(), costs.collected() as added:
+        with dropout_seed(seed.base, first) if seed else contextlib.nullcontext(), costs.collect() as added:
             result = function(x, **keras.tree.pack_sequence_as(others, again))
             if seed:
                 seed.draws = active_seed().draws

@@ -104,7 +104,7 @@ class InducedSetAttention(Layer):
         self.inducing = self.add_weight(shape=(1, num_inducing, hidden_dim), initializer=XAVIER, name="inducing")
 
     def call(self, x, key_mask=None, training=None):
-        points = repeated(self.inducing, x)  # (B, M, D)
+        points = repeat_points(self.inducing, x)  # (B, M, D)
         summary = self.inward(points, x, key_mask=key_mask, training=training)  # (B, M, D)
         return self.outward(x, summary, training=training)  # (B, L, D); inducing points are never masked
 
@@ -133,7 +133,7 @@ class SeedPooling(Layer):
     def call(self, z, key_mask=None, training=None):
         if self.feedforward is not None:
             z = self.feedforward(z)
-        return self.block(repeated(self.seeds, z), z, key_mask=key_mask, training=training)  # (B, K, D)
+        return self.block(repeat_points(self.seeds, z), z, key_mask=key_mask, training=training)  # (B, K, D)
 
 
 def attend(query, key, value, num_heads: int, scale: float, key_mask=None):
@@ -163,6 +163,6 @@ def split(x, num_heads: int):
     return ops.reshape(x, (*ops.shape(x)[:2], num_heads, x.shape[-1] // num_heads))
 
 
-def repeated(points, x):
+def repeat_points(points, x):
     """Returns trained points (1, M, D) for each set of `x`, (B, M, D)."""
     return ops.cast(ops.tile(points, (ops.shape(x)[0], 1, 1)), x.dtype)

@@ -33,15 +33,15 @@ class Sorted:
         self.chunk_of = ops.reshape(ops.cast(self.undo, "int32") // size, shape)
         self.shape = batch, heads, rounds, length
 
-    def chunked(self, x):
+    def split_into_chunks(self, x):
         """Returns (B, H, n L, ...) -> (B, H, C, m, ...)."""
         return ops.reshape(x, (*self.shape[:2], -1, self.size, *ops.shape(x)[3:]))
 
     def chunks(self, x):
         """Sorts the tokens of each round: (B, H, L, ...) -> (B, H, C, m, ...)."""
-        return self.chunked(ops.take_along_axis(x, ops.expand_dims(self.places, 3), axis=2))
+        return self.split_into_chunks(ops.take_along_axis(x, ops.expand_dims(self.places, 3), axis=2))
 
-    def unsorted(self, x):
+    def restore_order(self, x):
         """Returns (B, H, n L, K) in this order -> (B, H, n, L, K) in that of the text."""
         return ops.reshape(
             ops.take_along_axis(x, ops.expand_dims(self.undo, 3), axis=2), (*self.shape, ops.shape(x)[-1])

@@ -95,14 +95,14 @@ class Bart(LearnedPositionTransformer):
 
     def call(self, features, visible=None, training=None):
         if "target_ids" not in features:
-            features = {**features, "target_ids": moved_on(features)}
+            features = {**features, "target_ids": shift_tokens_right(features)}
         return super().call(features, visible, training)
 
     def logits(self, states):
         return self.output_bias(super().logits(states))
 
 
-def moved_on(features):
+def shift_tokens_right(features):
     """Shifts the source right by one, with its last real token (the end token) in front: int (B, S). Padding may stand on either
     side."""
     token_ids = features["token_ids"]

@@ -76,7 +76,7 @@ class AttentiveGruCell(keras.layers.Layer):
         s, source, keys, bias = states
         shares = ops.cast(self.attention(s, keys, bias), source.dtype)  # (B, S)
         found = ops.einsum("bs,bsk->bk", shares, source)  # c_i
-        new = self.gru.updated(gates + self.context(found), s)
+        new = self.gru.next_state(gates + self.context(found), s)
         return ops.concatenate([s, new, found, shares], axis=-1), [new, source, keys, bias]
 
 

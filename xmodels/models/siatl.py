@@ -94,7 +94,7 @@ class Siatl(Backbone):
             states.append(self.down(x))
         return states
 
-    def embedded(self, token_ids, training=None):
+    def embed(self, token_ids, training=None):
         """Returns what the first LSTM reads: int (B, N) -> (B, N, D)."""
         x = self.word_dropout(self.embedding(token_ids), token_ids, training=training)
         x = self.locked_input_dropout(x, training=training)
@@ -103,7 +103,7 @@ class Siatl(Backbone):
         return self.input_dropout(x, training=training)
 
     def _run(self, token_ids, memory, training=False):
-        x, states = self.embedded(token_ids, training), []  # (B, N, D)
+        x, states = self.embed(token_ids, training), []  # (B, N, D)
         for i, layer in enumerate(self.recurrent_layers):
             if i:
                 x = self.dropout(x, training=training)

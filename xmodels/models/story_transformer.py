@@ -73,10 +73,10 @@ class StoryTransformer(Backbone):
         return maps
 
     def initialize(self):
-        return initialized(self)
+        return create_weights(self)
 
 
-def initialized(backbone: Backbone) -> Backbone:
+def create_weights(backbone: Backbone) -> Backbone:
     """Creates all weights by calling the network on a story of two sentences. Returns the network."""
     backbone(
         {

@@ -9,7 +9,7 @@ from xmodels.layers.attention.visible import Visible
 from xmodels.layers.positions import PositionSignal
 from xmodels.layers.stories import StoryEmbedding
 from xmodels.models.backbone import Backbone
-from xmodels.models.story_transformer import STORY, initialized
+from xmodels.models.story_transformer import STORY, create_weights
 from xmodels.models.transformer import mixer_of, size
 from xmodels.models.universal_transformer import (
     BLOCKS,
@@ -71,7 +71,7 @@ class StoryUniversalTransformer(Backbone):
         return maps
 
     def initialize(self):
-        return initialized(self)
+        return create_weights(self)
 
 
 SIZES = {"tiny": size(4, 128, 4, 512), "mini": size(8, 128, 4, 512)}

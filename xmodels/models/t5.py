@@ -171,7 +171,7 @@ def size(num_layers: int, hidden_dim: int, num_heads: int, intermediate_dim: int
     }  # fmt: skip
 
 
-def gated(*numbers, **more) -> dict:
+def gated_size(*numbers, **more) -> dict:
     """Returns the fields of a size of version 1.1."""
     return size(*numbers, gated=True, tied_output=False, scaled_output=False, activation="gelu_tanh", **more)
 
@@ -185,9 +185,9 @@ SIZES = {
     "large": size(24, 1024, 16, 4096),
     "3b": size(24, 1024, 32, 16384, 128),
     "11b": size(24, 1024, 128, 65536, 128),
-    "v1_1_small": gated(8, 512, 6, 1024),
-    "v1_1_base": gated(12, 768, 12, 2048),
-    "v1_1_large": gated(24, 1024, 16, 2816),
-    "v1_1_xl": gated(24, 2048, 32, 5120),
-    "v1_1_xxl": gated(24, 4096, 64, 10240),
+    "v1_1_small": gated_size(8, 512, 6, 1024),
+    "v1_1_base": gated_size(12, 768, 12, 2048),
+    "v1_1_large": gated_size(24, 1024, 16, 2816),
+    "v1_1_xl": gated_size(24, 2048, 32, 5120),
+    "v1_1_xxl": gated_size(24, 4096, 64, 10240),
 }

@@ -199,7 +199,7 @@ class TransformerXL(Backbone):
             memory = ops.cast(memory, self.compute_dtype)
         if visible is None:
             behind = slots - 1 if self.config.same_length and slots else None
-            visible = Visible(filled_slots(slots, filled, length), causal=True, window=behind)
+            visible = Visible(mark_filled_slots(slots, filled, length), causal=True, window=behind)
         signal = self.dropout(self.signal(length + slots), training=training)
         shared = {} if self.biases is None else self.biases.both()
         x = self.dropout(self.embedding(token_ids), training=training)  # (B, N, D)
@@ -248,7 +248,7 @@ class TransformerXL(Backbone):
         memory, filled = past
         length, slots = token_ids.shape[1], memory[0][0].shape[1]
         behind = slots - 1 if self.config.same_length and slots else slots
-        visible = Visible(filled_slots(slots, filled, length), causal=True, window=behind)
+        visible = Visible(mark_filled_slots(slots, filled, length), causal=True, window=behind)
         shared = {} if self.biases is None else self.biases.both()
         signal = self.signal(slots + length) if length > 1 else None
         x, present = self.embedding(token_ids), []
@@ -313,7 +313,7 @@ def next_memory(memory, filled, entered, padding_mask=None) -> dict:
     }
 
 
-def filled_slots(slots: int, filled, length: int):
+def mark_filled_slots(slots: int, filled, length: int):
     """Marks the last `filled`, int (B,), of M memory slots and all N tokens after them: bool (B, M + N); None without a memory."""
     return ops.expand_dims(ops.arange(slots + length), 0) >= slots - ops.expand_dims(filled, 1) if slots else None
 

@@ -82,7 +82,7 @@ class Objective(keras.layers.Layer):
         Raises:
             ValueError: a layer adds a cost under the name of a loss or of a metric.
         """
-        with costs.collected() as added:
+        with costs.collect() as added:
             outputs = self.forward(backbone, batch, training=training)
             losses, metrics = self.score(outputs, batch, backbone)
         if taken := sorted(added.keys() & (losses.keys() | metrics.keys())):

@@ -24,11 +24,11 @@ class PonderingSeq2Seq(Seq2Seq):
 
     def score(self, outputs, batch, backbone):
         losses, metrics = super().score(outputs, batch, backbone)
-        costs, steps = pondered(outputs, batch, self.ponder_weight)
+        costs, steps = ponder_losses(outputs, batch, self.ponder_weight)
         return losses | costs, metrics | steps
 
 
-def pondered(outputs, batch, ponder_weight: float) -> tuple[dict, dict]:
+def ponder_losses(outputs, batch, ponder_weight: float) -> tuple[dict, dict]:
     """Returns the ponder cost of both sides, and their steps per token, as losses and metrics of an objective."""
     losses, metrics = {}, {}
     for stack, real in {"encoder": batch["padding_mask"], "decoder": batch["label_weights"] > 0}.items():

@@ -31,9 +31,9 @@ class Seq2Seq(Objective):
         return self.corrupt or super().transform()
 
     def score(self, outputs, batch, backbone):
-        return self.measured(batch, self.logits(outputs["sequence_output"], backbone))
+        return self.score_logits(batch, self.logits(outputs["sequence_output"], backbone))
 
-    def measured(self, batch, logits):
+    def score_logits(self, batch, logits):
         """Returns the losses and metrics, as `score` does, of logits float32 (B, T, V)."""
         answer = batch["labels"], logits, batch["label_weights"]
         return {"seq2seq": smoothed_cross_entropy(*answer, self.label_smoothing, over=self.smoothing_over)}, {

@@ -67,7 +67,7 @@ def build(
     files = {name: open(os.path.join(folder, name), "wb") for name in names}  # noqa: SIM115
     try:
         for texts, vectors in parts:
-            units = normalized(vectors)
+            units = normalize(vectors)
             files[VECTORS].write(units.tobytes())
             if graph is not None:
                 graph.add(units)
@@ -88,7 +88,7 @@ def build(
     return made
 
 
-def normalized(vectors: np.ndarray) -> np.ndarray:
+def normalize(vectors: np.ndarray) -> np.ndarray:
     """Vectors of length 1, float32; zeros stay zeros."""
     wide = np.asarray(vectors, np.float64)
     return (wide / np.sqrt(np.sum(np.square(wide), axis=1, keepdims=True) + TINY)).astype("<f4")
@@ -157,7 +157,7 @@ class Index:
         Returns:
             Rows int64 (Q, K) and cosines float32 (Q, K). A graph may find fewer: then -1 and -inf.
         """
-        queries, count = normalized(queries), min(count, self.description.count)
+        queries, count = normalize(queries), min(count, self.description.count)
         if self._graph is None:
             return self._exact(queries, count)
         self._graph.hnsw.efSearch = max(SEARCH_DEPTH, 2 * count)

@@ -141,7 +141,7 @@ def read_task(run: str) -> TaskDescription:
 COLUMNS = "text_column", "text_pair_column", "label_column"  # of tables of texts
 
 
-def given_columns(run: str) -> dict[str, str | None]:
+def read_given_columns(run: str) -> dict[str, str | None]:
     """Returns {flag: value} of the columns and of the relevant label that `finetune` was given; None for those not given.
 
     A task may have further flags that end in `_column`.
@@ -203,8 +203,8 @@ class Source:
         return read_task(self.path) if os.path.isfile(os.path.join(self.path, TASK_FILE)) else None
 
     def columns(self) -> dict[str, str | None]:
-        """Returns the columns that `finetune` was given, as `given_columns`."""
-        return given_columns(self.path)
+        """Returns the columns that `finetune` was given, as `read_given_columns`."""
+        return read_given_columns(self.path)
 
 
 def load_predictor(path: str):
@@ -218,7 +218,7 @@ def load_predictor(path: str):
         raise CheckpointError(
             f"{path}: answers texts with texts. `xmodels translate` writes them, and `xmodels evaluate` scores them."
         )
-    return module.Predictor(read_run(path), given_columns(path))
+    return module.Predictor(read_run(path), read_given_columns(path))
 
 
 def load_generator(path: str, **numbers):

@@ -47,7 +47,7 @@ def make_sampler(
         if not cached:
             batch = first()
             cached.append({**batch, **objective.target_visibility(batch)})
-        with learner.averaged():
+        with learner.averaged_weights():
             predictions = {name: value.numpy() for name, value in predict(cached[0]).items()}
         return examples(cached[0], predictions, tokenizer, classes_of(objective, labels))
 
@@ -167,11 +167,11 @@ def _mark_labels(tokens: list[str], name: str, values: dict, predictions: dict) 
     real = values["padding_mask"].astype(bool)
     truth, predicted = values[name][real], predictions[name][real] if name in predictions else None
 
-    def written(place: int, label: int) -> str:
+    def label_text(place: int, label: int) -> str:
         return MARKED[name][0](tokens[place]) if label == 1 else tokens[place]
 
     return {
-        place: (written(place, label), None if predicted is None else written(place, predicted[place]))
+        place: (label_text(place, label), None if predicted is None else label_text(place, predicted[place]))
         for place, label in enumerate(truth)
         if label == 1 or (label == 0 and predicted is not None and predicted[place] == 1)
     }

@@ -48,11 +48,11 @@ def view(tokens: list[str], hidden: Hidden, place: int, seen: np.ndarray) -> lis
         run = list(run)
         if place in run:
             target = len(found) + run.index(place)
-        found += [tokens[at] for at in run] if is_seen else [unseen(tokens[run[0]], len(run))]
+        found += [tokens[at] for at in run] if is_seen else [format_unseen(tokens[run[0]], len(run))]
     return pieces(found, {target: hidden[place]})
 
 
-def unseen(first: str, count: int) -> str:
+def format_unseen(first: str, count: int) -> str:
     """Returns what stands for `count` tokens; with the blank before `first`, as the vocabulary writes it."""
     blank = first[:1] if first[:1] in ("▁", "Ġ") else ""
     return f"{blank}{UNSEEN}" + (f"×{count}" if count > 1 else "")

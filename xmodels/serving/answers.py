@@ -19,7 +19,7 @@ def rows_of(outputs: Outputs, start: int, stop: int) -> Outputs:
     return {name: value[start:stop] for name, value in outputs.items()}
 
 
-def joined(parts: Sequence[Outputs]) -> Outputs:
+def join_outputs(parts: Sequence[Outputs]) -> Outputs:
     """Returns the outputs of parts of a question, one below the other; shorter rows are filled up."""
     if len(parts) == 1:
         return parts[0]

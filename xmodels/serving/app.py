@@ -90,7 +90,7 @@ class Service:
             answer = as_json(*arguments)
         return Response(answer, media_type="application/json")
 
-    async def malformed(self, request: Request) -> Response:
+    async def answer_malformed(self, request: Request) -> Response:
         """Answers any other method or address below /v1 with a fault of the request, as TensorFlow Serving does."""
         if request.method == "GET" and request.url.path == "/v1/models":
             raise RequestError("Missing model name in request.")
@@ -178,7 +178,7 @@ def make_app(
         Route("/page/{file}", service.page),
         Route("/v1/models/{path:path}", service.get_model, methods=["GET"]),
         Route("/v1/models/{path:path}", service.predict, methods=["POST"]),
-        Route("/v1/{path:path}", service.malformed, methods=METHODS),
+        Route("/v1/{path:path}", service.answer_malformed, methods=METHODS),
         Route("/health", service.ready),
         Route("/health/ready", service.ready),
         Route("/health/live", service.live),

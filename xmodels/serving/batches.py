@@ -12,7 +12,7 @@ import functools
 import time
 from collections.abc import Iterator
 
-from xmodels.serving.answers import Outputs, joined, rows_of, without_filling
+from xmodels.serving.answers import Outputs, join_outputs, rows_of, without_filling
 from xmodels.serving.limits import Limits, RequestError
 from xmodels.serving.metrics import Metrics
 from xmodels.serving.questions import Question
@@ -100,7 +100,7 @@ class Batches:
         finally:
             for part in parts:
                 self._drop(part)
-        return without_filling(joined(outputs), question.signature)
+        return without_filling(join_outputs(outputs), question.signature)
 
     def _count(self, rows: int) -> None:
         self._num_rows += rows

@@ -106,15 +106,15 @@ def recipe(
     total = sum(share for _, share in chosen.values())
     summary = ", ".join(f"{name} {share / total:.0%}" for name, (_, share) in chosen.items())
 
-    def masked() -> MaskedLM:
+    def make_masked_lm() -> MaskedLM:
         return MaskedLM(config, corrupt)
 
     if records.labelled:
-        masked = functools.cache(masked)  # one head for both tasks
+        make_masked_lm = functools.cache(make_masked_lm)  # one head for both tasks
 
     def learnt(second: type, framed, length: int, labelled: bool = False) -> PretrainingTask:
         frame = rename_classic() if records.static else framed(vocabulary, length)
-        return PretrainingTask(lambda: together(masked(), second(config)), frame, labelled)
+        return PretrainingTask(lambda: together(make_masked_lm(), second(config)), frame, labelled)
 
     def dialogue(length: int, labelled: bool) -> PretrainingTask:
         if config.num_roles is None:

@@ -100,7 +100,7 @@ class Program:
         return weights, [x + 1 if i == self.count else x for i, x in enumerate(slots)]
 
 
-def compiled(lowered, level: int | None = None) -> Mapping:
+def compile_lowered(lowered, level: int | None = None) -> Mapping:
     """Compiles what `lower` gave.
 
     Args:

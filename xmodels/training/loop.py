@@ -137,7 +137,7 @@ class Loop:
                     raise
                 name, state = self.learner.reading, self._after(state, before)
                 self.batches[name], position = self.on_data_loss(name, state.at(name))
-                state = state.moved(name, position)
+                state = state.with_position(name, position)
                 self.log.note("lost", state.step, {"shards": list(position.lost)})
                 iterators[name] = self._iterator(name, state)
                 continue
@@ -194,7 +194,7 @@ class Loop:
                 cursors = tuple(map(tuple, self.workers.gather(*cursor).tolist()))
             if steps:
                 consumed = position.consumed + steps * batches.batch_size
-                state = state.moved(name, dataclasses.replace(position, consumed=consumed, cursors=cursors))
+                state = state.with_position(name, dataclasses.replace(position, consumed=consumed, cursors=cursors))
                 state = dataclasses.replace(state, step=state.step + steps)
         return state
 
@@ -215,7 +215,7 @@ class Loop:
         position = dataclasses.replace(position, grouped=grouped)
         if position.lost:
             self.log.note("lost", state.step, {"shards": list(position.lost)})
-        return state.moved(name, position)
+        return state.with_position(name, position)
 
     def _iterator(self, name: str, state: State):
         strategy, batches, position = self.learner.strategy, self.batches[name], state.at(name)
@@ -240,7 +240,7 @@ class Loop:
 
     def _report(self, state: State, window: "_Window") -> None:
         means = self.learner.means(window.totals)
-        counted = self.learner.counted(window.totals)
+        counted = self.learner.count_units(window.totals)
         per_second = window.timed / window.steps / max(window.seconds, 1e-9)  # 0 where only the first call was made
         speeds = {f"{unit}_per_second": pair[1] * per_second for unit, pair in counted.items()}
         speeds |= {f"real_{unit}_per_second": pair[0] * per_second for unit, pair in counted.items()}
@@ -257,7 +257,7 @@ class Loop:
         }
         print_status(line(state.step, self.num_steps, means, self.learner.loss_names, rates, next(iter(counted))))
         self.log.write("train", state.step, {**means, **{k: float(v) for k, v in rates.items()}})
-        self.watch.logged(state.step, means)
+        self.watch.on_log(state.step, means)
 
     def _check(self, state: State, totals: np.ndarray) -> None:
         """Logs warnings about the last steps; raises a NonFiniteError where too many were skipped."""
@@ -265,7 +265,7 @@ class Loop:
         for warning in guard.warnings(self.folder):
             print_status(warning)
             self.log.note("warning", state.step, {"text": warning})
-        self.skipped += self.learner.skipped(totals)
+        self.skipped += self.learner.count_skipped(totals)
         self.skipped_in_row = guard.skipped_in_row
         # The weights of a state may be the cause of what is skipped from then on.
         saved = checkpoints.complete(os.path.join(self.folder, "checkpoints"))
@@ -280,7 +280,7 @@ class Loop:
             f"{self.evaluation} at step {state.step} · " + " · ".join(f"{name} {value:.4f}" for name, value in shown)
         )
         self.log.write("evaluation", state.step, means)
-        self.watch.evaluated(state.step)
+        self.watch.on_evaluation(state.step)
         if self.select is None:
             return state
         value = self.select(means)

@@ -105,9 +105,9 @@ class Recipe(Optimization):
         if "num_steps" in given:
             share = self.num_warmup_steps / self.num_steps
             given.setdefault("num_warmup_steps", round(share * given["num_steps"]))
-        return self.changed(**given)
+        return self.replace(**given)
 
-    def suited_to_batch(self, learning_rate: float | None) -> "Recipe":
+    def adapt_to_batch(self, learning_rate: float | None) -> "Recipe":
         """Returns the recipe with BERT's AdamW where its own optimizer is LAMB and the batch is smaller than LAMB is meant for.
 
         LAMB scales each layer's step to the norm of its weights, which is too far for the noisy gradients of few examples.

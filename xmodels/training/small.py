@@ -46,7 +46,7 @@ class Small:
     shorter: tuple[int, float] | None = None
     masking_rate: float | None = None
 
-    def configured(self, config: TokenConfig) -> TokenConfig:
+    def shrink_config(self, config: TokenConfig) -> TokenConfig:
         """Returns the configuration with the numbers of small networks."""
         own = {field.name for field in dataclasses.fields(config)}
         changes = {name: value for name, value in self.network.items() if name in own}

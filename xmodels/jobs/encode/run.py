@@ -4,7 +4,7 @@ from data_pipelines.paths import check_output
 from data_pipelines.text import cuts
 from xmodels.jobs.encode.options import Options
 from xmodels.jobs.predict.run import load_predictor
-from xmodels.jobs.predict.texts_of_files import encoded, texts_of
+from xmodels.jobs.predict.texts_of_files import encode_in_windows, texts_of
 from xmodels.retrieval import vectors
 from xmodels.retrieval.encoder import Encoder
 from xmodels.tasks.base.score import print_cuts
@@ -18,7 +18,7 @@ def encode(options: Options) -> int:
     predictor = load_predictor(options.model_dir)
     encoder = Encoder.of(predictor, options.model_dir)
     with cuts.count_cuts() as cut:
-        parts = encoded(
+        parts = encode_in_windows(
             texts_of(options.input_file, options.text_column),
             lambda texts: predictor.encode(texts, options.batch_size),
             options.batch_size,

@@ -53,7 +53,7 @@ class Evaluation:
         means = self.learner.evaluate(self._batches(source), self.stream)
         if self.decisive in means and not self.tuned:
             return means
-        with self.learner.averaged():
+        with self.learner.averaged_weights():
             answers = self._answers(source)
         if settings is None:
             settings, self.answers = self._choose(answers), answers
@@ -63,7 +63,7 @@ class Evaluation:
 
     def _answers(self, source) -> tuple:
         """Returns what the network answers to a set, and what is right, as `scores` takes them."""
-        outputs, examples = self.answered(source)
+        outputs, examples = self.predict_set(source)
         if self.score.READS_SOURCE:
             return self.score.from_source(outputs, source, self.task)
         return self.score.from_arrays(outputs, examples, self.labels)
@@ -71,7 +71,7 @@ class Evaluation:
     def _choose(self, answers: tuple) -> dict:
         return self.score.chosen(*answers, self.decisive, **self._fixed) if self.tuned else {}
 
-    def answered(self, source) -> list[Mapping[str, np.ndarray]]:
+    def predict_set(self, source) -> list[Mapping[str, np.ndarray]]:
         """Returns what the network answers to a set, and the set: {name: array (N, ...)} each."""
         return stack_batches(self._predict_real_rows(batch) for batch in self._batches(source))
 

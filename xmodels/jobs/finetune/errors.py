@@ -23,7 +23,7 @@ def write_errors(job: Plan) -> None:
     find = getattr(score, "mistakes", None)
     if name is None or not (find or score.DRAWS_LAST):
         return
-    outputs, examples = job.evaluation.answered(job.data.evaluation_sets[name])
+    outputs, examples = job.evaluation.predict_set(job.data.evaluation_sets[name])
     settings = read_task(folder).settings
     if score.DRAWS_LAST:
         answers = score.from_arrays(outputs, examples, job.data.labels)

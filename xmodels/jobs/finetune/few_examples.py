@@ -37,7 +37,7 @@ def subsample(data: Data, options) -> Data:
     count = count_of(options, total)
     if count == total:
         return data
-    rows = drawn_places(total, count, options.seed)
+    rows = draw_places(total, count, options.seed)
     source = ArraySource({name: array[rows] for name, array in arrays.items()}, data.source.name)
     if missing := missing_labels(source, data.labels):
         print_status(f"Warning: of the {count:,} examples that were drawn none has the label {', '.join(missing[:8])}.")
@@ -45,7 +45,7 @@ def subsample(data: Data, options) -> Data:
     return dataclasses.replace(data, source=source, summary=summary)
 
 
-def drawn_places(total: int, count: int, seed: int) -> np.ndarray:
+def draw_places(total: int, count: int, seed: int) -> np.ndarray:
     """Returns (count,), int64: different places below `total`, in rising order; all of them where there are no more."""
     if count == total:
         return np.arange(total)

@@ -112,7 +112,7 @@ class Plan:
 
     def hand_over(self) -> None:
         """Writes the network and its head, with the averaged weights where there are such, and what the last evaluation chose."""
-        with self.learner.averaged():
+        with self.learner.averaged_weights():
             run_folder.write_backbone(
                 self.options.model_dir, self.learner.backbone, self.learnt, self.tokenizer, self.loaded.system
             )

@@ -27,7 +27,7 @@ def hand_over(job: Plan, loop: Loop, state: checkpoints.State) -> Outcome:
         assign(job.task.prefix, job.task, best.values, options.model_dir)
     else:
         job.hand_over()
-        loop.watch.evaluated(state.step)
+        loop.watch.on_evaluation(state.step)
     kept_step, kept = _choose_step(job, state)
     print_status(f"Kept {kept}.")
     reported = ("loss", job.decisive, *job.evaluation.score.REPORTED)

@@ -111,7 +111,7 @@ class Plan:
         return "random weights" if self.options.random_init else self.options.init_checkpoint
 
     @property
-    def evaluated(self) -> dict[str, Member]:
+    def evaluated_tasks(self) -> dict[str, Member]:
         """The tasks that choose the best epoch."""
         return {name: each for name, each in self.members.items() if "evaluation" in each.data.evaluation_sets}
 
@@ -119,7 +119,7 @@ class Plan:
         """Returns scores of all evaluation sets, `NAME/SCORE`. `loss` and `mean_score` are means over the tasks, which count
         alike."""
         found, losses, decisive = {}, [], []
-        for name, each in self.evaluated.items():
+        for name, each in self.evaluated_tasks.items():
             means = each.means("evaluation")
             losses.append(means.pop("loss"))
             decisive.append(means[each.evaluation.decisive])
@@ -134,7 +134,7 @@ class Plan:
             name: {"task": each.options.task, "settings": each.evaluation.chosen} for name, each in self.members.items()
         }
         write_json(os.path.join(folder, JOINT_FILE), chosen)
-        with learner.averaged():
+        with learner.averaged_weights():
             run_folder.write_backbone(folder, learner.backbone, learner.objective, self.tokenizer, self.loaded.system)
 
 

@@ -25,13 +25,13 @@ def hand_over(job: Plan, loop: Loop, state: checkpoints.State) -> Outcome:
     say."""
     folder, learner = job.options.model_dir, job.learner
     averaged = learner.apply_average()
-    if job.evaluated:
+    if job.evaluated_tasks:
         best = convert.load(folder)
         assign("backbone", learner.backbone, best.values, folder)
         assign(learner.objective.prefix, learner.objective, best.values, folder)
     else:
         job.hand_over()
-        loop.watch.evaluated(state.step)
+        loop.watch.on_evaluation(state.step)
     step, kept = _choose_step(job, state)
     print_status(f"Kept {kept}.")
     stored = read_json(os.path.join(folder, JOINT_FILE))
@@ -90,5 +90,5 @@ def _choose_step(job: Plan, state: checkpoints.State) -> tuple[int, str]:
     if state.best_step is None:
         return state.step, f"step {state.step}, the last one (there is no eval_file to choose by)"
     epoch = state.best_step / job.per_epoch
-    names = ", ".join(job.evaluated)
+    names = ", ".join(job.evaluated_tasks)
     return state.best_step, f"step {state.best_step}, epoch {epoch:.4g} (best mean score {state.best:.4f} of {names})"

@@ -94,7 +94,7 @@ def training_of(job: Plan) -> Training:
         watch=watching,
         hand_over=functools.partial(hand_over, job),
         loop={
-            "evaluate": job.evaluate if job.evaluated else None, "evaluate_every": job.per_epoch,
+            "evaluate": job.evaluate if job.evaluated_tasks else None, "evaluate_every": job.per_epoch,
             "select": lambda means: means[MEAN_SCORE], "on_best": job.hand_over,
             "patience": options.early_stopping_patience or 0,
         },

@@ -20,7 +20,7 @@ class MainLast(TaskSchedule):
 
     main_task: str = ""
 
-    def arranged(self, steps):
+    def arrange(self, steps):
         return steps[np.argsort(steps == self.tasks.index(self.main_task), kind="stable")]
 
 

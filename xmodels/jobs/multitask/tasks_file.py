@@ -62,7 +62,7 @@ def read_tasks_file(path: str, variables: Mapping[str, str]) -> TasksFile:
     place = Lined(path, verdict="", lines=lines)
     for name in value if isinstance(value, dict) else ():
         if name not in fields(TasksFile):
-            raise place.unknown(name, fields(TasksFile))
+            raise place.unknown_key_error(name, fields(TasksFile))
     plan = convert(value, TasksFile, place)
     _check_flags(plan.defaults, place.at("defaults"))
     for name, flags in plan.tasks.items():
@@ -90,7 +90,7 @@ def _check_flags(flags: Mapping[str, Any], place: Lined) -> None:
     for name, value in flags.items():
         here = place.at(name)
         if name not in known:
-            raise place.unknown(name, known)
+            raise place.unknown_key_error(name, known)
         try:
             known[name].checked(value)
         except UsageError as error:

@@ -60,7 +60,7 @@ def predict(options: Options) -> list[dict | None]:
     )
     if not isinstance(inputs, list):
         if output_file:
-            write(output_file, predictor, streamed(predictor, inputs, options.batch_size, input_file))
+            write(output_file, predictor, stream_predictions(predictor, inputs, options.batch_size, input_file))
             return []
         inputs = list(inputs)
     there = [asked for asked in inputs if asked is not None]
@@ -77,7 +77,7 @@ def predict(options: Options) -> list[dict | None]:
     return [None if asked is None else predictor.record(asked, prediction) for asked, prediction in pairs]
 
 
-def streamed(predictor: Predictor, inputs: Iterator, batch_size: int, source: str) -> Iterator[tuple]:
+def stream_predictions(predictor: Predictor, inputs: Iterator, batch_size: int, source: str) -> Iterator[tuple]:
     """Yields each input and its prediction, None for a blank line; some are in memory at once. Says at the end how many were
     cut."""
     inputs, cut = iter(inputs), cuts.Cuts()

@@ -43,7 +43,7 @@ def texts_of(path: str, column: str | None = None) -> Iterator[str]:
         raise DataError(f"{path}: holds no text.")
 
 
-def encoded(
+def encode_in_windows(
     texts: Iterator[str], encode: Callable[[Sequence[str]], np.ndarray], batch_size: int, title: str = "texts"
 ) -> Iterator[tuple[list[str], np.ndarray]]:
     """Yields texts and their vectors, in their order, a window at a time.

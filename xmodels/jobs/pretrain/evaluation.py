@@ -32,11 +32,11 @@ class Evaluated:
     num_batches: int | None
 
     @functools.cached_property
-    def kept(self) -> list[dict[str, tf.Tensor]]:
+    def kept_batches(self) -> list[dict[str, tf.Tensor]]:
         return list(self.batches.once(self.num_batches))
 
     def first_examples(self) -> dict[str, tf.Tensor]:
-        return {name: value[:COUNT] for name, value in self.kept[0].items()}
+        return {name: value[:COUNT] for name, value in self.kept_batches[0].items()}
 
 
 def make_scoring_transform(
@@ -75,12 +75,12 @@ def choose_streams(
         pairs, held_out: the records of --task_data and --eval_task_data by the name of their task.
     """
 
-    def chosen(name: str, batches: Batches) -> Batches:
+    def choose_batches(name: str, batches: Batches) -> Batches:
         if name in pairs:
             return dataclasses.replace(batches, source=held_out.get(name, pairs[name]))
         return held_out_batches(options, batches)
 
-    return {name: Evaluated(chosen(name, batches), options.eval_steps) for name, batches in streams.items()}
+    return {name: Evaluated(choose_batches(name, batches), options.eval_steps) for name, batches in streams.items()}
 
 
 def make_joint_sampler(
@@ -98,7 +98,7 @@ def make_evaluate(learner: Learner, scored: Mapping[str, Evaluated], kind: str) 
     (evaluated,) = scored.values()
 
     def evaluate() -> dict[str, float]:
-        means = learner.evaluate(evaluated.kept)
+        means = learner.evaluate(evaluated.kept_batches)
         return {**means, **of_training(means, kind)}
 
     return evaluate
@@ -110,7 +110,7 @@ def _of_tasks(learner: Learner, scored: Mapping[str, Evaluated]) -> Callable[[],
     def evaluate() -> dict[str, float]:
         found, losses = {}, []
         for name, evaluated in scored.items():
-            means = learner.evaluate(evaluated.kept, name)
+            means = learner.evaluate(evaluated.kept_batches, name)
             losses.append(means.pop("loss"))
             found |= {f"{name}/{measure}": value for measure, value in means.items()}
         return {"loss": sum(losses) / len(losses), **found}

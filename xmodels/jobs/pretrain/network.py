@@ -105,7 +105,7 @@ def make_config(options, system, vocabulary: Vocabulary) -> TokenConfig:
             f"{len(vocabulary)} pieces. Leave it out; --set=share_embeddings=none gives each side a table of its own."
         )
     small = None if options.model_config_file else small_numbers(options, system)
-    return system_settings.apply_network_settings(options.set, system, small.configured(config)) if small else config
+    return system_settings.apply_network_settings(options.set, system, small.shrink_config(config)) if small else config
 
 
 # Keys that tell Hugging Face's config.json from Google's, whose `gelu` is another one.
@@ -161,7 +161,7 @@ def make_recipe(
     recipe = dataclasses.replace(recipe, length_schedule=schedule)
     if options.optimizer:
         return recipe
-    suited = recipe.suited_to_batch(options.learning_rate)
+    suited = recipe.adapt_to_batch(options.learning_rate)
     if suited is not recipe:
         print_status(
             f"Batches of {recipe.batch_size}: {recipe.optimizer}, the published optimizer of --system={options.system}, is meant for "

@@ -77,7 +77,7 @@ class Plan:
         found = length_schedule.parse_phases(recipe.length_schedule, recipe.num_steps, longest)
         return length_schedule.describe(found, recipe.batch_size, longest)
 
-    def scored(self) -> dict[str, Batches]:
+    def scored_batches(self) -> dict[str, Batches]:
         """Returns {name of a stream: its batches} of those that an evaluation scores: all tasks, but one length only."""
         streams = {name: stream.batches for name, stream in self.learner.streams.items()}
         if self.schedule:

@@ -31,7 +31,7 @@ def hand_over(
     options, learner = plan.options, plan.learner
     handed_over = average.hand_over_weights(options.model_dir, learner, options.average_checkpoints)
     if loop.means is None or options.average_checkpoints:  # nothing has evaluated these weights
-        loop.watch.evaluated(state.step)
+        loop.watch.on_evaluation(state.step)
     means = scores(evaluate() if options.average_checkpoints else loop.means or evaluate(), learner.loss_names)
     path = run_folder.write_backbone(
         options.model_dir, learner.backbone, learner.objective, plan.tokenizer, options.system

@@ -87,7 +87,7 @@ def announce(planned: Plan, num_devices: int) -> None:
 def make_training(planned: Plan, workers: Workers) -> Training:
     """Returns the training that a plan describes, with its evaluations."""
     options, learner = planned.options, planned.learner
-    scored = evaluation.choose_streams(options, planned.scored(), planned.pairs, planned.held_out_pairs)
+    scored = evaluation.choose_streams(options, planned.scored_batches(), planned.pairs, planned.held_out_pairs)
     evaluate = evaluation.make_evaluate(learner, scored, planned.tokenizer.kind)
     reading = functools.partial(pretraining_records.report_damaged_shard, options, planned.source)
     baselines: list[Baselines | None] = []  # counted before the first step, shown behind the last one
@@ -122,7 +122,9 @@ def write_baselines(planned: Plan, scored: Mapping[str, Evaluated], reading: Cal
     for name, evaluated in scored.items():
         stream = planned.learner.streams[name]
         with reading():
-            baselines = evaluation.count_baselines(stream.batches, evaluated.kept, stream.objective, held_out, specials)
+            baselines = evaluation.count_baselines(
+                stream.batches, evaluated.kept_batches, stream.objective, held_out, specials
+            )
         if baselines:
             baselines.write(planned.options.model_dir)
             print_status(baselines.sentence())

@@ -46,7 +46,7 @@ def restore(plan: Plan, path: str) -> State:
     if new:
         print_status(f"New heads, which begin with random weights: {', '.join(new)}.")
     for name, stream in plan.learner.streams.items():
-        state = state.moved(name, pretraining_records.adapt_position(state.at(name), stream.batches.source))
+        state = state.with_position(name, pretraining_records.adapt_position(state.at(name), stream.batches.source))
     return state
 
 

@@ -60,10 +60,10 @@ class TaskSchedule:
         if index not in self._orders:
             counts = [self.stages[index].get(name, 0) for name in self.tasks]
             steps = np.repeat(np.arange(len(counts), dtype=np.uint8), counts)
-            self._orders[index] = self.arranged(np.random.default_rng([self.seed, index]).permutation(steps))
+            self._orders[index] = self.arrange(np.random.default_rng([self.seed, index]).permutation(steps))
         return self._orders[index]
 
-    def arranged(self, steps: np.ndarray) -> np.ndarray:
+    def arrange(self, steps: np.ndarray) -> np.ndarray:
         """Returns the steps of a stage in the order in which they are taken, from a shuffled one; by default that."""
         return steps
 

@@ -48,7 +48,7 @@ def search(options: Options) -> list[dict]:
         return []
     every = []
     for answer in answers:
-        print("\n".join(map(for_terminal_line, shown(answer))))
+        print("\n".join(map(for_terminal_line, format_answer(answer))))
         every.append(answer)
     return every
 
@@ -80,7 +80,7 @@ def found(
             yield {"query": query, "results": results[: options.top_k]}
 
 
-def shown(answer: dict) -> Iterator[str]:
+def format_answer(answer: dict) -> Iterator[str]:
     """Yields the lines of an answer on the screen."""
     yield f"query: {answer['query']:.{SHOWN}}"
     for each in answer["results"]:

@@ -36,7 +36,7 @@ def _answer(question: Mapping) -> Mapping:
     from xmodels import systems
     from xmodels.jobs.tpu_preflight.options import Options
     from xmodels.jobs.tpu_preflight.step import make_recipe, precision
-    from xmodels.tpu.jax_program import compiled
+    from xmodels.tpu.jax_program import compile_lowered
 
     options, config = Options(**question["options"]), question["config"]
     if config:
@@ -51,7 +51,7 @@ def _answer(question: Mapping) -> Mapping:
             f"The step of {options.system} cannot be built with Keras' JAX backend: {type(error).__name__}: {first[:300]}. "
             "--backend=tensorflow, with which `xmodels pretrain` trains, may do."
         ) from error
-    return compiled(lowered, question["level"])
+    return compile_lowered(lowered, question["level"])
 
 
 def _lower_step(options, recipe, records, devices: np.ndarray, rows: int):

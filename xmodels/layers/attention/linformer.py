@@ -123,10 +123,10 @@ class Linformer(ProjectedMixer):
         return min(length, config.mixer_numbers.rank)
 
     def mix(self, query, key, value, visible, training=None):
-        key, value = self.mixed(key, value, visible)
+        key, value = self.mix_keys_and_values(key, value, visible)
         return attend(query, key, value, dropout=self.dropout, training=training)
 
-    def mixed(self, key, value, visible):
+    def mix_keys_and_values(self, key, value, visible):
         """Returns R keys and R values for all heads: (B, S, H or 1, K) -> (B, R, H, K) each."""
         if visible.padding is not None:
             real = ops.expand_dims(ops.expand_dims(ops.cast(visible.padding, key.dtype), 2), 3)  # (B, S, 1, 1)
@@ -139,7 +139,9 @@ class Linformer(ProjectedMixer):
 
     def probabilities(self, x, visible=None):
         visible, (key, value) = self.supported(visible), self.project(x)
-        shares = attention_probabilities(self.query(x), self.mixed(key, value, visible)[0])  # (B, H, L, R)
+        shares = attention_probabilities(
+            self.query(x), self.mix_keys_and_values(key, value, visible)[0]
+        )  # (B, H, L, R)
         of_values = ops.cast(self.mix_positions.weights_of(value)[1], "float32")
         if len(of_values.shape) == 3:
             of_values = ops.repeat(of_values, self.num_heads // of_values.shape[0], axis=0)  # (H, S, R)

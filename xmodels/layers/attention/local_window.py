@@ -46,12 +46,12 @@ class LocalWindow(ProjectedMixer):
         return min(length, 3 * config.mixer_numbers.window)
 
     def mix(self, query, key, value, visible, training=None):
-        visible, length = self.narrowed(visible), query.shape[1]
+        visible, length = self.narrow_visible(visible), query.shape[1]
         if length is not None and (length <= self.window or length != key.shape[1]):  # one block, or cross-attention
             return attend(query, key, value, visible, dropout=self.dropout, training=training)
-        return self.blocked(query, key, value, visible, training)
+        return self.attend_in_blocks(query, key, value, visible, training)
 
-    def narrowed(self, visible: Visible) -> Visible:
+    def narrow_visible(self, visible: Visible) -> Visible:
         """Returns `visible` with the window of this layer, or its own if that is smaller."""
         window = self.window if visible.window is None else min(self.window, visible.window)
         return dataclasses.replace(visible, window=window)
@@ -59,7 +59,7 @@ class LocalWindow(ProjectedMixer):
     def reach(self, length):
         return Visible(window=self.window).dense(length, length)[0]
 
-    def blocked(self, query, key, value, visible, training=None, extra=None):
+    def attend_in_blocks(self, query, key, value, visible, training=None, extra=None):
         """Returns `attend`, with the queries of each block attending to the keys of two blocks (causal) or three.
 
         `extra` are further keys and values for all queries, (B, g, H, K), and which of them there are, bool (B, g).
@@ -102,7 +102,7 @@ class LocalWindow(ProjectedMixer):
 
     def probabilities(self, x, visible=None):
         length = ops.shape(x)[1]
-        attention_mask = self.narrowed(self.supported(visible)).dense(length, length)
+        attention_mask = self.narrow_visible(self.supported(visible)).dense(length, length)
         return attention_probabilities(self.query(x), self.key(x), attention_mask)
 
     def start(self, batch, length: int):

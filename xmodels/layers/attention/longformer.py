@@ -118,13 +118,13 @@ class Longformer(LocalWindow):
         """
         near, length = Visible(padding=local, window=self.window), query.shape[1]
         if length is None or (length > self.window and length == key.shape[1]):
-            return self.blocked(query, key, value, near, training, extra)
+            return self.attend_in_blocks(query, key, value, near, training, extra)
         attention_mask = near.dense(ops.shape(query)[1], ops.shape(key)[1])
         return attend(*beside(query, key, value, attention_mask, extra), dropout=self.dropout, training=training)
 
     def probabilities(self, x, visible=None):
         visible, length = self.supported(visible), ops.shape(x)[1]
-        seen, is_global = self.seen(x, visible)
+        seen, is_global = self.visible_keys(x, visible)
         local = attention_probabilities(self.query(x), self.key(x), seen)
         whole = attention_probabilities(
             self.query_global(x), self.key_global(x), Visible(padding=visible.padding).dense(length, length)
@@ -132,11 +132,11 @@ class Longformer(LocalWindow):
         return ops.where(is_global[:, None, :, None], whole, local)
 
     def explicit(self, x, visible=None):
-        weights, is_global = self.probabilities(x, visible), self.seen(x, self.supported(visible))[1]
+        weights, is_global = self.probabilities(x, visible), self.visible_keys(x, self.supported(visible))[1]
         local, whole = (ops.einsum("bhls,bshk->blhk", weights, each(x)) for each in (self.value, self.value_global))
         return self.merge(ops.where(is_global[:, :, None, None], whole, local))
 
-    def seen(self, x, visible):
+    def visible_keys(self, x, visible):
         """Returns which keys a query of the window attends to, bool (B, 1, L, L), and which tokens are global, bool (B, L)."""
         places, chosen = self.global_places(x, visible)
         length = ops.shape(x)[1]

@@ -110,7 +110,7 @@ class LshAttention(CachedAttention):
         x, value = (ops.transpose(pad_tokens(each, missing), (0, 2, 1, 3)) for each in (query, value))  # (B, H, L, K)
         found = Sorted(self.buckets(x, pad_tokens(real, missing), training), self.chunk_size)
         mixed, sums = self.mix_chunks(x, value, pad_tokens(real, missing), found, visible.causal, training)
-        mixed, sums = found.unsorted(mixed), found.unsorted(sums)  # (B, H, n, L, K) and (B, H, n, L, 1)
+        mixed, sums = found.restore_order(mixed), found.restore_order(sums)  # (B, H, n, L, K) and (B, H, n, L, 1)
         mixed = ops.sum(ops.cast(ops.softmax(sums, axis=2), mixed.dtype) * mixed, axis=2)
         return ops.transpose(mixed, (0, 2, 1, 3))[:, :length]
 
@@ -142,12 +142,12 @@ class LshAttention(CachedAttention):
         key, value = (self.around(found.chunks(each)) for each in (self.normalize(x), value))
         real = ops.broadcast_to(ops.expand_dims(ops.expand_dims(real, 1), 3), (*ops.shape(x)[:3], 1))
         mask = ops.expand_dims(self.around(found.chunks(real))[..., 0], 3) > 0
-        places = found.chunked(found.places)  # (B, H, C, m)
+        places = found.split_into_chunks(found.places)  # (B, H, C, m)
         own, others = ops.expand_dims(places, 4), ops.expand_dims(self.around(places), 3)
         if is_causal:
             mask = ops.logical_and(mask, others <= own)
         if not self.across_buckets:
-            bucket = found.chunked(found.sorted_buckets)
+            bucket = found.split_into_chunks(found.sorted_buckets)
             same = ops.equal(ops.expand_dims(bucket, 4), ops.expand_dims(self.around(bucket), 3))
             mask = ops.logical_and(mask, same)
         scores = ops.cast(ops.einsum("bhcqk,bhcsk->bhcqs", query, key), "float32")

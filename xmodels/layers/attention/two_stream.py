@@ -60,7 +60,7 @@ class TwoStreamAttention(RelativeAttention):
             differs = ops.take_along_axis(differs, ops.expand_dims(target_positions, -1), axis=1)  # (B, P, K)
 
         def shift(x):
-            return shifted_rows(x, target_positions, ops.shape(content)[1], keys)
+            return shift_rows(x, target_positions, ops.shape(content)[1], keys)
 
         taken = shares(self.query(targets), shift, differs, target_attention_mask)
         # If all keys are masked, the softmax is spread over the masked ones, which include the token of the target.
@@ -105,7 +105,7 @@ class TwoStreamAttention(RelativeAttention):
         return ops.where(ops.expand_dims(differs, 1), other, same)
 
 
-def shifted_rows(x, positions, length: int, keys: int):
+def shift_rows(x, positions, length: int, keys: int):
     """Turns scores by distance into scores by key, for queries at any positions: y[i, j] = x[i, j + N - 1 - p_i].
 
     Args:

@@ -29,7 +29,7 @@ class AnswerSpan(Task):
 
     def __init__(self, config, labels=(), reading=None, settings=None, **kwargs):
         super().__init__(**kwargs)
-        self.reading, mix = (reading or Reading()).mixed_by()
+        self.reading, mix = (reading or Reading()).build_layer_mix()
         if mix is not None:
             self.layer_mix = mix
         self.settings = dict(settings or {})

@@ -55,10 +55,10 @@ class SummaryTask(Task):
     def add_head(self, config, num_outputs: int, reading: Reading) -> None:
         """Creates the layers of the head. Call it once."""
         self.network = reading.network(config)  # its weights are saved with those of the head, too
-        self.reading, pooling = reading.summarized_by(config)
+        self.reading, pooling = reading.build_pooling(config)
         if pooling is not None:
             self.attention_pooling = pooling  # its weights are saved with those of the head
-        self.reading, mix = self.reading.mixed_by()
+        self.reading, mix = self.reading.build_layer_mix()
         if mix is not None:
             self.layer_mix = mix  # likewise
         self.dense = reading.dense(config)

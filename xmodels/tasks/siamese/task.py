@@ -35,10 +35,10 @@ class Siamese(SummaryTask):
         super().__init__(**kwargs)
         self._settings, self.training = settings or Settings(), training or PairLoss()
         self.loss = LOSSES[self._settings.loss]
-        self.reading, pooling = (reading or Reading()).summarized_by(config)
+        self.reading, pooling = (reading or Reading()).build_pooling(config)
         if pooling is not None:
             self.attention_pooling = pooling
-        self.reading, mix = self.reading.mixed_by()
+        self.reading, mix = self.reading.build_layer_mix()
         if mix is not None:
             self.layer_mix = mix
         if width := self._settings.projection_dim:

@@ -39,7 +39,7 @@ class Tag(Task):
     def __init__(self, config, labels, reading=None, settings=None, **kwargs):
         super().__init__(**kwargs)
         self.label_names, self._settings = tuple(labels), settings or Settings()
-        self.reading, mix = (reading or Reading()).mixed_by()
+        self.reading, mix = (reading or Reading()).build_layer_mix()
         if mix is not None and not self._settings.feature_layers:
             self.layer_mix = mix
         initializer = self.reading.initializer(config)

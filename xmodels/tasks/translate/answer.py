@@ -52,7 +52,7 @@ class Seq2SeqGenerator(Generator):
         if not ids:
             return []
         ids = self.tokenizer.encode(self.prefix + text).ids if self.prefix else ids
-        framed = self.writing.framed(ids, self.tokenizer.vocabulary, self.longest)
+        framed = self.writing.add_special_tokens(ids, self.tokenizer.vocabulary, self.longest)
         self.num_cut += len(framed) < len(ids) + len(self.opening) + 1
         return framed
 

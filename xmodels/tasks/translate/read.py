@@ -204,8 +204,8 @@ class Reader(base.Reader):
         return self.layout.task(config)
 
     def _framed(self, ids, vocabulary, limit: int, of_target: bool) -> list[int]:
-        found = self.writing.framed(ids, vocabulary, limit, of_target)
-        cuts.add([len(self.writing.framed(ids, vocabulary, LONGEST_ROW, of_target)) - len(found)])
+        found = self.writing.add_special_tokens(ids, vocabulary, limit, of_target)
+        cuts.add([len(self.writing.add_special_tokens(ids, vocabulary, LONGEST_ROW, of_target)) - len(found)])
         return found
 
     @base.tells_cuts("max_seq_length", "max_target_length")

@@ -2,7 +2,7 @@
 
 from data_pipelines.features import Feature
 from xmodels.objectives.measures import whole_row_accuracy
-from xmodels.objectives.pondering import PONDER_WEIGHT, pondered
+from xmodels.objectives.pondering import PONDER_WEIGHT, ponder_losses
 from xmodels.objectives.seq2seq import Seq2Seq
 from xmodels.tasks.base.task import Task
 
@@ -33,13 +33,13 @@ class Translate(Seq2Seq, Task):
         losses, metrics = super().score(outputs, batch, backbone)
         if "encoder_ponder_times" not in outputs:
             return losses, metrics
-        costs, steps = pondered(outputs, batch, self.ponder_weight)
+        costs, steps = ponder_losses(outputs, batch, self.ponder_weight)
         return losses | costs, metrics | steps
 
-    def measured(self, batch, logits):
+    def score_logits(self, batch, logits):
         """Returns those of `Seq2Seq`, and `exact_match`: how many targets are named without a fault. These are the ones that
         the network writes whole when it takes the likeliest token each time, so it is the accuracy of a classifier whose labels
         are texts."""
-        losses, metrics = super().measured(batch, logits)
+        losses, metrics = super().score_logits(batch, logits)
         whole = whole_row_accuracy(batch["labels"], logits, batch["label_weights"], batch["example_weights"])
         return losses, metrics | {"exact_match": whole}

@@ -67,7 +67,7 @@ class BertAdam(keras.optimizers.Optimizer):
     def direction(self, gradient, variable):
         """Returns the direction that is subtracted, before the learning rate. Updates the moments."""
         m, v = self.moments(ops.cast(gradient, variable.dtype), variable)
-        return self.decayed(m / (ops.sqrt(v) + self.epsilon), variable)
+        return self.add_decay(m / (ops.sqrt(v) + self.epsilon), variable)
 
     def moments(self, gradient, variable):
         """Updates and returns the first and second moments."""
@@ -78,7 +78,7 @@ class BertAdam(keras.optimizers.Optimizer):
         self.assign(self._v[index], v)
         return m, v
 
-    def decayed(self, direction, variable):
+    def add_decay(self, direction, variable):
         """Adds the weight decay to the direction, if the variable has one."""
         return direction + self.decay * variable if self._use_weight_decay(variable) else direction
 
@@ -112,4 +112,4 @@ class MtDnnAdamax(BertAdam):
         u = ops.maximum(self.beta_2 * self._v[index], ops.abs(gradient) + self.epsilon)
         self.assign(self._m[index], m)
         self.assign(self._v[index], u)
-        return self.decayed(m / (u + self.epsilon), variable)
+        return self.add_decay(m / (u + self.epsilon), variable)

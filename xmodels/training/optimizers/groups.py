@@ -60,7 +60,7 @@ class Group:
         Another optimizer has the defaults of its own hyperparameters.
         """
         given = {name: getattr(self, name) for name in ("optimizer", "schedule", "learning_rate")}
-        return whole.changed(**{name: value for name, value in given.items() if value is not None}, **self.numbers)
+        return whole.replace(**{name: value for name, value in given.items() if value is not None}, **self.numbers)
 
 
 def divide(groups: Sequence[Group], names: Iterable[str]) -> dict[str, Group]:

@@ -75,7 +75,7 @@ class Optimization:
     def layerwise(self) -> Layerwise:
         return Layerwise(self.layerwise_lr_decay, self.thaw_steps)
 
-    def changed(self, **values: Any) -> Self:
+    def replace(self, **values: Any) -> Self:
         """Returns a copy with other numbers. Another optimizer has the defaults of its own hyperparameters."""
         if values.get("optimizer", self.optimizer) != self.optimizer:
             values = dict.fromkeys(NUMBERS) | values

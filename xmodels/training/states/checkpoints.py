@@ -106,7 +106,7 @@ class State:
     def at(self, stream: str) -> Position:
         return self.positions.get(stream, Position())
 
-    def moved(self, stream: str, position: Position) -> "State":
+    def with_position(self, stream: str, position: Position) -> "State":
         """Returns the state with another position of a stream."""
         return dataclasses.replace(self, positions={**self.positions, stream: position})
 

@@ -40,7 +40,7 @@ class Carried:
         count = next(iter(batch.values())).shape[0]
         return {**batch, **{name: v[replica * count :][:count] for name, v in self.memory.items()}}
 
-    def updated(self, outputs, context, finite) -> list[tf.Tensor]:
+    def next_memory(self, outputs, context, finite) -> list[tf.Tensor]:
         """Returns the memory of all rows after a step; unchanged if the step is skipped."""
         whole = {name: context.all_gather(outputs[name], axis=0) for name in self.memory}
         return [tf.where(finite, whole[name], before) for name, before in self.memory.items()]

@@ -140,7 +140,7 @@ class Learner:
                 found |= {self._full(stream, name): v for name, v in each.carried.variables.items()}
         return found | ({} if self.credits is None else {"stream_credits": self.credits})
 
-    def averaged(self):
+    def averaged_weights(self):
         """Returns a context in which the weights are those to evaluate and to save: their moving average, if there is one."""
         return self.average.in_place() if self.average else contextlib.nullcontext()
 
@@ -293,7 +293,7 @@ class Learner:
         norm = tf.sqrt(tf.reduce_sum(squares))
         gradients = self.optimizer.clip(gradients, stream.variables, squares, self.clip_norm)
         finite = tf.math.is_finite(norm) & self._finite_losses(stream, sums)
-        carried = stream.carried.updated(outputs, context, finite) if stream.carried else []
+        carried = stream.carried.next_memory(outputs, context, finite) if stream.carried else []
         return gradients, sums, tf.sqrt(squares), finite, carried
 
     def _update(self, stream: StreamPass, gradients):
@@ -316,7 +316,7 @@ class Learner:
             stream: the name of the stream whose objective is evaluated; by default the first one.
         """
         each = self.passes[stream or next(iter(self.passes))]
-        with self.averaged():
+        with self.averaged_weights():
             totals = self.loss_weights.apply(each.loss_names, self.step, each.evaluate(batches))
         return means(each.names, each.loss_names, totals)
 
@@ -346,7 +346,7 @@ class Learner:
             found[f"{name}/weight"] = weight
         return found
 
-    def counted(self, totals) -> dict[str, tuple[float, float]]:
+    def count_units(self, totals) -> dict[str, tuple[float, float]]:
         """Returns {unit: (count without padding, count with padding)} over all streams, from the stacked pairs of steps."""
         found: dict[str, np.ndarray] = {}
         for name, each in self.passes.items():
@@ -354,7 +354,7 @@ class Learner:
                 found[unit] = found.get(unit, 0.0) + totals[self.names.index(self._full(name, f"real_{unit}"))]
         return {unit: (float(pair[0]), float(pair[1])) for unit, pair in found.items()}
 
-    def skipped(self, totals) -> int:
+    def count_skipped(self, totals) -> int:
         """Returns how many steps were skipped because of a fault, from the stacked pairs of steps."""
         return int(sum(totals[self.names.index(self._full(name, "skipped"))][0] for name in self.passes))
 

@@ -56,10 +56,10 @@ def kept_for_backward(backbone, objective, batch: dict, rematerialize: bool = Fa
             _, losses, _ = objective.run(backbone, features, training=True)
         return tf.add_n([total for total, _ in losses.values()])
 
-    return kept(loss, backbone.trainable_variables + objective.trainable_variables, batch)
+    return kept_bytes(loss, backbone.trainable_variables + objective.trainable_variables, batch)
 
 
-def kept(loss, variables, batch: dict) -> int:
+def kept_bytes(loss, variables, batch: dict) -> int:
     """Returns the same of any function of a batch: results of the forward pass that operations of the backward pass read."""
     border = []
 

@@ -46,7 +46,7 @@ def peak_flops(strategy: tf.distribute.Strategy, dtype: str, folder: str | None 
     stored = (path and _read(path)) or {}
     if not all(stored.get(key) == value for key, value in fact.items()):
         stored = {}
-    known = stated(name, dtype)
+    known = published_peak(name, dtype)
     one = known or measure_peak(dtype)
     # A machine that was busy when it was measured before may show more now; never less.
     most = max(one * fact["devices"], 0.0 if known else stored.get("flops_per_second", 0.0))
@@ -56,7 +56,7 @@ def peak_flops(strategy: tf.distribute.Strategy, dtype: str, folder: str | None 
     return fact
 
 
-def stated(name: str, dtype: str) -> float | None:
+def published_peak(name: str, dtype: str) -> float | None:
     """FLOPs a second of an accelerator by the name that its driver gives; None of unknown ones."""
     for key, numbers in ACCELERATORS.items():
         if re.search(rf"\b{key}\b", name):

@@ -72,10 +72,10 @@ def scores(means: dict[str, float], losses: list[str]) -> dict[str, float]:
 
 def read_log(path: str) -> list[dict]:
     """Returns the entries of a log.jsonl; lines that are none are left out, be they cut by a kill or damaged."""
-    return parted_log(path)[0]
+    return split_log(path)[0]
 
 
-def parted_log(path: str) -> tuple[list[dict], list[bytes]]:
+def split_log(path: str) -> tuple[list[dict], list[bytes]]:
     """Returns the entries of a log.jsonl, and the whole lines that are none."""
     entries, others = [], []
     if os.path.isfile(path):

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorboard.plugins.histogram.metadata import create_summary_metadata
 
 from data_pipelines.files import append_to, check_own, whole_file
-from xmodels.training.watching.progress import parted_log, print_status
+from xmodels.training.watching.progress import print_status, split_log
 from xmodels.training.watching.samples import as_text
 
 NUM_BUCKETS = 30  # of a histogram, as TensorFlow writes them
@@ -32,7 +32,7 @@ class RunLog:
         self.writer = tf.summary.create_file_writer(events)
 
     def _forget_after(self, step: int) -> None:
-        entries, others = parted_log(self.path)
+        entries, others = split_log(self.path)
         if others:
             damaged = f"{self.path}.damaged"
             with append_to(damaged, "ab") as file:

@@ -109,14 +109,14 @@ class Watch:
             rates["model_flops_utilisation"] = tokens_per_second * self.flops / self.peak
         return rates
 
-    def logged(self, step: int, means: dict[str, float]) -> None:
+    def on_log(self, step: int, means: dict[str, float]) -> None:
         """Warns, after a line of the log, where there is something to be said."""
         if self.warns and (text := self.warns(step, means)):
             self.warns = None
             print_status(text)
             self.log.note("warning", step, {"text": text})
 
-    def evaluated(self, step: int) -> None:
+    def on_evaluation(self, step: int) -> None:
         """Logs predictions after an evaluation."""
         if self.sample:
             self.log.samples(step, self.sample())
