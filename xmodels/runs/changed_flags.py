@@ -113,11 +113,13 @@ def _differences(before: dict, after: dict, prefix: str = "") -> dict[str, tuple
 def _list_changes(changed: dict[str, tuple]) -> str:
     """Returns the first differences, each value cut to a length that can be read."""
     names = sorted(changed)
-    parts = ["{}: {} then, {} now".format(n, *_cut(*map(repr, changed[n]))) for n in names[:MOST_NAMED]]
+    parts = [
+        "{}: {} then, {} now".format(n, *_cut_where_they_differ(*map(repr, changed[n]))) for n in names[:MOST_NAMED]
+    ]
     return "; ".join(parts) + (f"; and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
-def _cut(first: str, second: str) -> tuple[str, str]:
+def _cut_where_they_differ(first: str, second: str) -> tuple[str, str]:
     """Returns two texts, so that where they part can be seen."""
     same = len(os.path.commonprefix([first, second]))
     start = max(0, same - LONGEST // 3) if max(len(first), len(second)) > LONGEST else 0

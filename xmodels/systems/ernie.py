@@ -112,19 +112,19 @@ def recipe(
     if records.labelled:
         make_masked_lm = functools.cache(make_masked_lm)  # one head for both tasks
 
-    def learnt(second: type, framed, length: int, labelled: bool = False) -> PretrainingTask:
+    def make_task(second: type, framed, length: int, labelled: bool = False) -> PretrainingTask:
         frame = rename_classic() if records.static else framed(vocabulary, length)
         return PretrainingTask(lambda: together(make_masked_lm(), second(config)), frame, labelled)
 
     def dialogue(length: int, labelled: bool) -> PretrainingTask:
         if config.num_roles is None:
             raise UsageError("--system=ernie: dialogues need a network with roles, --set=num_roles=2.")
-        return learnt(Dialogue, frame_dialogue, length, labelled)
+        return make_task(Dialogue, frame_dialogue, length, labelled)
 
     if records.packing == DIALOGUE:
         first = dialogue(records.sequence_length, False)
     else:
-        first = learnt(NextSentence, frame_pair, records.sequence_length)
+        first = make_task(NextSentence, frame_pair, records.sequence_length)
     tasks = {}
     for name, others in records.labelled.items():
         check_dialogues(name, records, others)

@@ -54,7 +54,7 @@ class Small:
             changes["initializer_stddev"] = round(self.gain / config.hidden_dim**0.5, 4)
         return dataclasses.replace(config, **changes)
 
-    def begun(self, backbone: Backbone) -> Backbone:
+    def build_backbone(self, backbone: Backbone) -> Backbone:
         """Returns the network with weights, whose learned table of positions begins with the sinusoids of Vaswani et al. (2017,
         section 3.5).
 
@@ -80,7 +80,7 @@ class Small:
         rate = ADAMW_RATE if optimizer == "adamw" else self.rate
 
         def backbone():
-            return self.begun(recipe.backbone())
+            return self.build_backbone(recipe.backbone())
 
         return dataclasses.replace(
             recipe, backbone=backbone, batch_size=max(FEWEST_ROWS, self.tokens // sequence_length),

@@ -154,11 +154,13 @@ def make_streams(
     result = {longest.name: Stream(objective, whole, longest.share)}
     for index, phase in enumerate(found[:-1], 1):
         shorter = dataclasses.replace(batches, seed=seed_of(batches.seed, index), begins_at=phase.first)
-        result[phase.name] = Stream(objective, _cut(phase.length, shorter, records, recipe_of, room), phase.share)
+        result[phase.name] = Stream(
+            objective, _shorten_batches(phase.length, shorter, records, recipe_of, room), phase.share
+        )
     return result
 
 
-def _cut(length: int, batches: Batches, records: Records, recipe_of, room) -> Batches:
+def _shorten_batches(length: int, batches: Batches, records: Records, recipe_of, room) -> Batches:
     """Batches of shorter rows, of as many tokens as those of the whole length."""
     times = records.sequence_length // length
     share = max(1, -(-records.num_predictions * length // records.sequence_length))

@@ -38,7 +38,7 @@ def search(options: Options) -> list[dict]:
         rescore = functools.partial(load_predictor(options.rerank_model_dir).pair_scores, label=options.rerank_label)
         rescore("", [])  # says that the task has no scores before queries are read
     queries = iter([options.text]) if options.text is not None else texts_of(options.input_file, options.text_column)
-    answers = found(index, lambda texts: predictor.encode(texts, options.batch_size), queries, options, rescore)
+    answers = search_all(index, lambda texts: predictor.encode(texts, options.batch_size), queries, options, rescore)
     if options.output_file:
         count = 0
         with whole_file(options.output_file, "w") as file:
@@ -53,7 +53,7 @@ def search(options: Options) -> list[dict]:
     return every
 
 
-def found(
+def search_all(
     index: Index, encode, queries: Iterator[str], options: Options, rescore: Rescore | None = None
 ) -> Iterator[dict]:
     """Yields {"query", "results"} of each query; results are sorted, the best first.
