@@ -470,6 +470,7 @@ def test_training_on_buckets_gives_the_same_with_two_replicas_as_with_one(option
     assert difference(options.model_dir, two.model_dir) < 1e-6
 
 
+@pytest.mark.long
 def test_training_on_batches_of_tokens_resumes_bitwise(options, tmp_path, capfd):
     resumes_bitwise(dataclasses.replace(options, train_batch_size=None, tokens_per_batch=200), tmp_path)
     assert "Batches of " in capfd.readouterr().out

@@ -278,6 +278,7 @@ def test_byte_bpe_goes_both_ways(name, tmp_path):
     assert [again(text).tolist() for text in TEXTS] == [their(text).tolist() for text in TEXTS]
 
 
+@pytest.mark.long
 def test_sentence_pieces_of_t5_go_both_ways(tmp_path):
     """KerasHub's tokenizer has no sentinels; where the table has rows for them, they are tokens here."""
     model, text = io.BytesIO(), ["the cat sat on the hat", "unheard of hats and cats", "a hat a cat"] * 20

@@ -106,6 +106,7 @@ def weights(folder):
     return read_weights(folder / "backbone/weights.safetensors")
 
 
+@pytest.mark.long
 def test_a_phase_is_a_run_that_the_next_one_begins_with_and_an_interruption_loses_nothing(
     start, tmp_path, monkeypatch, capsys
 ):

@@ -79,6 +79,7 @@ def test_shorter_rows_are_advised_only_where_the_command_would_take_them(length,
     assert length_schedule.keep_if_possible(text, options, 1000, records, False) == (text if allowed else None)
 
 
+@pytest.mark.long
 def test_a_run_names_the_lines_of_counting_and_warns_once_and_its_card_and_report_show_them(
     zh_vocabulary, tmp_path, capsys
 ):

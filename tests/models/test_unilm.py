@@ -527,6 +527,7 @@ def tune(pretrained, run, **flags):
     return invoke("finetune", **given | flags)
 
 
+@pytest.mark.long
 def test_a_table_of_pairs_is_learnt_from_the_head_of_the_pretraining(pretrained, tmp_path, capsys):
     table = pretrained.parent / "table.tsv"
     assert tune(pretrained, tmp_path / "run", eval_file=table) == 0

@@ -204,6 +204,7 @@ def pretrained(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_a_text_becomes_a_classifier_that_is_served(pretrained, tmp_path, capsys):
     rows = [
         f"{'good' if i % 2 else 'bad'}\t{'the king is here' if i % 2 else 'no one was there'} {i}" for i in range(16)

@@ -132,6 +132,7 @@ def test_long_records_are_cut_first(length, expected):
     assert small.MASKED.length_schedule(length) == expected
 
 
+@pytest.mark.long
 def test_a_run_says_whose_numbers_it_takes_and_begins_with_short_rows(zh_vocabulary, tmp_path, capsys, monkeypatch):
     records = make_records(tmp_path / "records", zh_vocabulary, packing="full_sentences")
     monkeypatch.setattr(small, "MASKED", dataclasses.replace(small.MASKED, shorter=(8, 0.5)))

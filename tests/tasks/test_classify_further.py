@@ -43,6 +43,7 @@ def finetune(data, small_bert, path, **flags):
     return invoke("finetune", model_dir=path, **QUICK | files | flags)
 
 
+@pytest.mark.long
 def test_patience_ends_a_training_where_a_resumed_one_ends_too(data, small_bert, tmp_path, capsys):
     flags = {"eval_file": data / "dev.tsv", "num_train_epochs": 9, "early_stopping_patience": 2, "learning_rate": 0.0}
     assert (

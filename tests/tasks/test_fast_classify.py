@@ -271,6 +271,7 @@ def weights(run):
     return folder.read_weights(str(run / "backbone/weights.safetensors"))
 
 
+@pytest.mark.long
 def test_one_command_teaches_and_distils(run, data, tmp_path, capsys):
     results = json.loads((run / "results.json").read_text())["results"]
     taught = json.loads((run / "teacher/results.json").read_text())["results"]

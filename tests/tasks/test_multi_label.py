@@ -129,6 +129,7 @@ def test_the_loss_is_the_mean_over_labels_and_filled_rows_count_for_nothing():
     assert (float(total), float(weight)) == (pytest.approx(expected, rel=1e-5), 2.0)
 
 
+@pytest.mark.long
 def test_a_run_that_goes_on_without_a_better_epoch_keeps_the_thresholds_of_its_best_one(run, data, tmp_path):
     again, files = (
         tmp_path / "again",

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from data_pipelines import strict_json
-from data_pipelines.corpora import choices, json_lists, labelled, tables, unanswered_stories
+from data_pipelines.corpora import choices, json_lists, tables, text_files, unanswered_stories
 from data_pipelines.errors import DataError
 from xmodels.jobs.predict.run import CHUNK, stream_predictions, write
 from xmodels.tasks.base import answer
@@ -57,7 +57,7 @@ def lines_read(monkeypatch):
         with open(path, encoding="utf-8", newline="") as file:
             yield counted(file)
 
-    for module in (tables, labelled, choices, answer, unanswered_stories):
+    for module in (tables, text_files, choices, answer, unanswered_stories):
         monkeypatch.setattr(module, "open_text", open_counted)
     return count
 

@@ -256,6 +256,7 @@ def run(data, start, tmp_path_factory):
     return path
 
 
+@pytest.mark.long
 def test_a_run_is_scored_as_evaluate_scores_it_with_the_threshold_of_its_training(run, data, tmp_path, capsys):
     results = json.loads((run / "results.json").read_text())["results"]
     task = json.loads((run / "task.json").read_text())

@@ -161,6 +161,7 @@ def run(long_data, tmp_path_factory):
     return path
 
 
+@pytest.mark.long
 def test_a_chain_learns_from_windows_and_tags_texts_of_any_length(run, long_data, tmp_path, capsys):
     assert json.loads((run / "task.json").read_text())["settings"] == {
         "crf": True, "doc_stride": 6, "freeze_backbone": False, "feature_layers": [], "combine_layers": "mix", "bilstm_dim": 0,

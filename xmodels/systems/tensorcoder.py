@@ -15,7 +15,7 @@ SMALL, Options = roberta.SMALL, roberta.Options
 READING, WRITING = roberta.READING, None
 
 # base: the shape of Vaswani et al., 2017. The others: those of the small BERTs, for trials.
-SIZES = {name: bert.SIZES[name] for name in ("tiny", "mini", "small")}
+SIZES = {name: bert.SIZES[name] for name in ("tiny", "mini")}
 SIZES["base"] = {"num_layers": 6, "hidden_dim": 512, "num_heads": 8, "intermediate_dim": 2048}
 
 

@@ -15,7 +15,8 @@ from xmodels.models.config import TokenConfig
 from xmodels.models.folder import model_class, read_json
 
 NEW = "new:"  # prefix of the name of the network
-SHARED = ("backbone", "checkpoint", "config", "folder", "mixing")  # modules of `xmodels/models` that are no networks
+# Modules of `xmodels/models` that are no networks.
+SHARED = ("backbone", "checkpoint", "config", "folder", "mixing", "sentence_encoder")
 
 
 def network_of(options) -> tuple[str, type[Backbone], str]:
