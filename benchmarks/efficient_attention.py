@@ -1,0 +1,175 @@
+"""Time and memory of every mixer over the length of the text: one layer, forward and backward, beside full attention.
+
+    python -m benchmarks.efficient_attention --output=benchmarks/results/efficient_attention.md [--mixers=linear,performer]
+
+Each measurement is a process of its own on one core: 4 heads of 64, one text, float32, compiled by XLA; causal where the mixer has
+such a form. Time is that of the processor, the least of a few steps; memory is what the process holds at its peak beyond what it
+held before the first step. A mixer is left out at lengths after its first step of more than `MOST_SECONDS`. The exponent is the
+slope of log time over log length from 2,048 tokens on.
+"""
+
+import json
+import math
+import os
+import resource
+import time
+
+from benchmarks import measure
+
+NAME = "benchmarks.efficient_attention"
+LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)
+HEADS, HEAD_DIM = 4, 64
+FITTED = 2048  # tokens from which on the exponent is fitted
+MOST_SECONDS = 8.0
+# Numbers that differ from the defaults, and what theory says of the exponent.
+NUMBERS = {"local_window": {"window": 128}, "longformer": {"window": 128, "num_global": 16}, "linformer": {"rank": 256}}
+THEORY = {"multi_head": 2.0, "sparse": 1.5}  # of others 1; Reformer sorts, L log L
+
+
+def step_of(name: str, length: int) -> dict:
+    """Returns the processor seconds of a step and its megabytes."""
+    import tensorflow as tf
+
+    from xmodels.layers import mixers
+    from xmodels.layers.attention.visible import Visible
+    from xmodels.layers.initialization import gpt
+    from xmodels.models.gpt import GptConfig
+
+    kind, width = mixers.find(name), HEADS * HEAD_DIM
+    numbers = dict(NUMBERS.get(name, {}))
+    if name == "sparse":  # blocks of about the root of the length, as the paper has them
+        numbers = {"stride": 2 ** round(math.log2(length) / 2), "summary": 8}
+    config = GptConfig(
+        9, width, 1, HEADS, width, attention_dropout=0.0, max_sequence_length=length, mixer=name, mixer_numbers=numbers
+    )
+    is_causal = "causal" in kind.supports
+    mixer = mixers.mixer_for(config, gpt(), frozenset({"causal"} if is_causal else ()))
+    x = tf.random.normal((1, length, width))
+    mixer(x[:, :64], visible=Visible(causal=is_causal))
+
+    @tf.function(jit_compile=True)
+    def step(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(mixer(x, visible=Visible(causal=is_causal)) ** 2)
+        return tape.gradient(loss, [x, *(weight.value for weight in mixer.trainable_variables)])
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    step(x)  # compiles
+    times: list[float] = []
+    while len(times) < 2 or (sum(times) < 1.0 and len(times) < 10):
+        start = time.process_time()
+        step(x)[0].numpy()
+        times.append(time.process_time() - start)
+    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return {"processor": min(times), "megabytes": memory, "causal": is_causal}
+
+
+def measure_all(names: list[str]) -> dict[str, dict[int, dict]]:
+    """Returns {mixer: {length: what `step_of` gives}} of processes of their own."""
+    found: dict[str, dict[int, dict]] = {}
+    for name in names:
+        found[name] = {}
+        for length in LENGTHS:
+            result = measure.alone(NAME, ["step", f"--mixer={name}", f"--length={length}"])
+            print(f"{name}, {length}: {result}", flush=True)
+            if "error" in result:
+                break
+            found[name][length] = result
+            if result["processor"] > MOST_SECONDS:
+                break
+    return found
+
+
+def exponent(points: dict[int, dict]) -> float | None:
+    """Returns the slope of log time over log length from `FITTED` on; None for fewer than two points."""
+    pairs = [(math.log(length), math.log(each["processor"])) for length, each in points.items() if length >= FITTED]
+    if len(pairs) < 2:
+        return None
+    mean_x, mean_y = (sum(values) / len(pairs) for values in zip(*pairs, strict=True))
+    return sum((x - mean_x) * (y - mean_y) for x, y in pairs) / sum((x - mean_x) ** 2 for x, _ in pairs)
+
+
+def overtaken_at(points: dict[int, dict], full: dict[int, dict]) -> str:
+    """Returns the first length from which on a mixer takes less time than full attention at all lengths measured."""
+    shared = sorted(points.keys() & full.keys())
+    slower = [length for length in shared if points[length]["processor"] >= full[length]["processor"]]
+    after = [length for length in shared if not slower or length > slower[-1]]
+    return f"{after[0]:,}" if after else "not up to here"
+
+
+def page(found: dict[str, dict[int, dict]]) -> str:
+    """Returns the tables, as Markdown."""
+    full = found["multi_head"]
+    summary = []
+    for name, points in found.items():
+        fitted = exponent(points)
+        form = "causal" if next(iter(points.values()))["causal"] else "two-sided"
+        last = max(points.keys() & full.keys())
+        ratio = full[last]["processor"] / points[last]["processor"]
+        summary.append([
+            f"`{name}`", form, f"{fitted:.2f}" if fitted else "", f"{THEORY.get(name, 1.0):g}", overtaken_at(points, full),
+            f"{ratio:.1f} at {last:,}",
+        ])  # fmt: skip
+    parts = [
+        "# Mixers over the length of the text", "",
+        f"`python -m {NAME}`: one layer of {HEADS} heads of {HEAD_DIM}, batch 1, float32, forward and backward, XLA, one core,",
+        "processor time. Windows of 128, 16 global tokens, rank 256, 266 random features, 2 rounds of hashing, chunks of 64,",
+        "blocks of 64 with 3 random ones; `sparse` has blocks of about the root of the length. " + measure.machine(1), "",
+        measure.table(
+            ["mixer", "form", f"exponent from {FITTED:,} on", "theory", "faster than full attention from", "times as fast"], summary
+        ),
+        "![Time over length](efficient_attention.png)", "", "Milliseconds of a step:", "",
+        values_of(found, lambda each: f"{1000 * each['processor']:,.0f}"), "Megabytes at the peak:", "",
+        values_of(found, lambda each: f"{each['megabytes']:,.0f}"),
+    ]  # fmt: skip
+    return "\n".join(parts)
+
+
+def values_of(found, show) -> str:
+    rows = [[f"{length:,}", *(show(p[length]) if length in p else "" for p in found.values())] for length in LENGTHS]
+    return measure.table(["L", *(f"`{name}`" for name in found)], rows)
+
+
+def draw(found: dict[str, dict[int, dict]], path: str) -> None:
+    """Draws time over length with logarithmic axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.subplots()
+    for number, (name, points) in enumerate(found.items()):
+        style = (
+            {"color": "black", "linewidth": 2.5}
+            if name == "multi_head"
+            else {"linestyle": ["-", "--", ":"][number % 3]}
+        )
+        seconds = [each["processor"] for each in points.values()]
+        axes.plot(list(points), seconds, marker="o", markersize=3, label=name, **style)
+    axes.set(xscale="log", yscale="log", xlabel="tokens", ylabel="processor seconds of a step")
+    axes.set_xticks(LENGTHS, [f"{length:,}" for length in LENGTHS])
+    axes.minorticks_off()
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    parser = measure.parser_of(__doc__)
+    parser.add_argument("--mixer", help="of one step")
+    parser.add_argument("--length", type=int, help="of one step")
+    parser.add_argument("--mixers", help="names parted by commas; by default all")
+    args = parser.parse_args()
+    if args.method == "step":
+        print(json.dumps(step_of(args.mixer, args.length)))
+        return
+    from xmodels.layers import mixers
+
+    names = args.mixers.split(",") if args.mixers else mixers.names()
+    found = measure_all(["multi_head", *(name for name in names if name != "multi_head")])
+    if args.output:
+        draw(found, os.path.splitext(args.output)[0] + ".png")
+    measure.publish(page(found), args.output)
+
+
+if __name__ == "__main__":
+    main()
