@@ -3,12 +3,15 @@
 
 import functools
 import pathlib
+import shutil
 
 import keras
 import numpy as np
 import pytest
 from keras import ops
+from safetensors.numpy import load_file
 
+from tests.helpers.invocation import invoke
 from xmodels.layers.attention.linear import LinearAttention
 from xmodels.layers.attention.performer import OrthogonalRows, Performer, softmax_exponents
 from xmodels.layers.attention.visible import Visible
@@ -161,3 +164,24 @@ def test_features_are_drawn_anew_when_they_are_due_and_again_after_a_resumption(
 def test_features_that_are_never_drawn_anew_stay():
     network = Gpt(GptConfig(50, 16, 1, 2, 32, mixer="performer", mixer_numbers={"redraw_every": 0})).initialize()
     assert Renewal(network, seed=7).steps_to_next(5) == []
+
+
+@pytest.mark.long
+def test_an_interrupted_run_ends_with_the_weights_of_a_whole_one(tmp_path, stream_records):
+    flags = {
+        "system": "gpt2",
+        "size": "tiny",
+        "mixer": "performer",
+        "set": "mixer.redraw_every=3",
+        "data_dir": stream_records,
+    }
+    flags |= {"train_batch_size": 4, "eval_steps": 1, "num_train_steps": 7, "save_checkpoints_steps": 2}
+    assert invoke("pretrain", model_dir=tmp_path / "whole", keep_checkpoint_max=9, **flags) == 0
+    shutil.copytree(tmp_path / "whole", tmp_path / "parted")
+    for made in ("backbone", "checkpoints/step_00000007", "checkpoints/step_00000006"):
+        shutil.rmtree(tmp_path / "parted" / made)
+    assert invoke("pretrain", model_dir=tmp_path / "parted", keep_checkpoint_max=9, **flags) == 0
+    whole, parted = (load_file(tmp_path / name / "backbone/weights.safetensors") for name in ("whole", "parted"))
+    assert "backbone.blocks.1.mixer.rows" in whole and whole.keys() == parted.keys()
+    for name, value in whole.items():
+        np.testing.assert_array_equal(parted[name], value, err_msg=name)

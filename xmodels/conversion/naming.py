@@ -38,6 +38,15 @@ def repeat(ours: str, theirs: str, part: Mapping[str, str]) -> dict[str, str]:
     return {ours + name: theirs + their_name for name, their_name in part.items()}
 
 
+def add_cross_attention(block: Mapping[str, str], own: str, cross: str) -> dict[str, str]:
+    """Returns the names of a block's layers with those of a second attention, whose names have `cross` where the first has `own`."""
+    layers = {ours: theirs for ours, theirs in block.items() if ours.startswith("mixer")}
+    return {
+        **block,
+        **{ours.replace("mixer", "cross"): theirs.replace(own, cross) for ours, theirs in layers.items()},
+    }
+
+
 TORCH = Naming({"kernel": ".weight", "bias": ".bias", "gamma": ".weight", "beta": ".bias", "embeddings": ".weight"})
 TENSORFLOW = Naming({"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma", "beta": "/beta", "embeddings": ""})
 KERAS = Naming({"kernel": "/vars/0", "bias": "/vars/1", "gamma": "/vars/0", "beta": "/vars/1", "embeddings": "/vars/0"})
@@ -55,9 +64,5 @@ KERAS_HUB_BLOCK = {
     "feedforward.contract": "_feedforward_output_dense",
     "feedforward_norm": "_feedforward_layer_norm",
 }
-KERAS_HUB_CROSSED_BLOCK = KERAS_HUB_BLOCK | {
-    name.replace("mixer", "cross"): theirs.replace("_self_", "_cross_")
-    for name, theirs in KERAS_HUB_BLOCK.items()
-    if name.startswith("mixer")
-}
+KERAS_HUB_CROSSED_BLOCK = add_cross_attention(KERAS_HUB_BLOCK, "_self_", "_cross_")
 KERAS_HUB_ENCODER, KERAS_HUB_DECODER = "layers/transformer_encoder_", "layers/transformer_decoder_"

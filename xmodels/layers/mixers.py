@@ -214,9 +214,9 @@ def _class_of(name: str) -> type[Mixer] | None:
 
 def check_supports(mixer: type[Mixer], required: frozenset[str]) -> None:
     """Raises a ValueError unless a mixer supports all these fields of `Visible`, and requires no others."""
+    able = [name for name in names() if find(name).requires <= required <= find(name).supports]
     missing = sorted(required - mixer.supports)
     if missing:
-        able = [name for name in names() if find(name).requires <= required <= find(name).supports]
         raise ValueError(
             f"{mixer.__name__} does not support {', '.join(f'`{name}`' for name in missing)} of `Visible`; it supports "
             f"{', '.join(sorted(mixer.supports))}. Mixers that do: {', '.join(able)}."
@@ -224,7 +224,7 @@ def check_supports(mixer: type[Mixer], required: frozenset[str]) -> None:
     if unset := sorted(mixer.requires - required):
         raise ValueError(
             f"{mixer.__name__} requires {', '.join(f'`{name}`' for name in unset)} of `Visible`; set here: "
-            f"{', '.join(sorted(required)) or 'none'}."
+            f"{', '.join(sorted(required)) or 'none'}. Mixers that do not: {', '.join(able)}."
         )
 
 

@@ -11,6 +11,7 @@ from xmodels.conversion.naming import (
     KERAS_HUB_DECODER,
     KERAS_HUB_ENCODER,
     TORCH,
+    add_cross_attention,
     repeat,
 )
 from xmodels.interfaces.reading import BART_READING
@@ -29,11 +30,7 @@ BLOCK = {
     "feedforward.contract": "fc2",
     "feedforward_norm": "final_layer_norm",
 }
-CROSSED_BLOCK = BLOCK | {
-    ours.replace("mixer", "cross"): theirs.replace("self_", "encoder_")
-    for ours, theirs in BLOCK.items()
-    if ours.startswith("mixer")
-}
+CROSSED_BLOCK = add_cross_attention(BLOCK, "self_", "encoder_")
 
 DECODER_SETTINGS = {  # their key -> our field, and their key of the encoder
     "decoder_layers": ("num_decoder_layers", "encoder_layers"),

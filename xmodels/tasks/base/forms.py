@@ -10,13 +10,13 @@ PROBABILITIES = "probabilities"  # in a table, a column for each label
 class Forms:
     """How predictions are printed and written. `record` says what one holds, and `table` which of it a table has.
 
-    `labels` are those of the task, without which probabilities have one column.
-
     Attributes:
+        labels: those of the task, without which probabilities have one column.
         table: the keys of `record` that are columns, in order.
         separator: what stands between the values of a list in a cell.
     """
 
+    labels: Sequence[str] = ()
     table: Sequence[str] = ()
     separator = " "
 
