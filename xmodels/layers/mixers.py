@@ -214,18 +214,22 @@ def _class_of(name: str) -> type[Mixer] | None:
 
 def check_supports(mixer: type[Mixer], required: frozenset[str]) -> None:
     """Raises a ValueError unless a mixer supports all these fields of `Visible`, and requires no others."""
-    able = [name for name in names() if find(name).requires <= required <= find(name).supports]
     missing = sorted(required - mixer.supports)
     if missing:
         raise ValueError(
             f"{mixer.__name__} does not support {', '.join(f'`{name}`' for name in missing)} of `Visible`; it supports "
-            f"{', '.join(sorted(mixer.supports))}. Mixers that do: {', '.join(able)}."
+            f"{', '.join(sorted(mixer.supports))}. Mixers that do: {_names_for(required)}."
         )
     if unset := sorted(mixer.requires - required):
         raise ValueError(
             f"{mixer.__name__} requires {', '.join(f'`{name}`' for name in unset)} of `Visible`; set here: "
-            f"{', '.join(sorted(required)) or 'none'}. Mixers that do not: {', '.join(able)}."
+            f"{', '.join(sorted(required)) or 'none'}. Mixers that do not: {_names_for(required)}."
         )
+
+
+def _names_for(required: frozenset[str]) -> str:
+    """Returns the names of the mixers of a network that sets these fields, for messages; it imports all mixers."""
+    return ", ".join(name for name in names() if find(name).requires <= required <= find(name).supports)
 
 
 def mixer_for(
