@@ -82,9 +82,9 @@ def run_jobs(
         _environment(_KEEP_MEMORY),
         ProcessPoolExecutor(num_workers, context, _start_worker, (counter,)) as pool,
     ):
-        keys = {pool.submit(_run, function, arguments): key for key, arguments in jobs.items()}
-        pending = set(keys)
-        try:
+        try:  # around the submissions too: a worker may be killed while later jobs are still handed over
+            keys = {pool.submit(_run, function, arguments): key for key, arguments in jobs.items()}
+            pending = set(keys)
             while pending:
                 finished, pending = wait(pending, timeout=0.3, return_when=FIRST_EXCEPTION)
                 results |= {keys[job]: job.result() for job in finished}
