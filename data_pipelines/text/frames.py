@@ -9,6 +9,8 @@ import dataclasses
 
 from data_pipelines.text.vocabulary import CLS, EOS, SEP
 
+LONGEST_TEMPLATE = 400  # characters
+
 
 @dataclasses.dataclass(frozen=True)
 class Part:
@@ -61,6 +63,27 @@ class Frame:
                 parts.append(Part(text, name if text is None else None, int(segment or 0), needs))
         return cls(tuple(parts), **more)
 
+    @property
+    def template(self) -> str:
+        """The parts as `of` reads them."""
+        words: list[str] = []
+        for before, part, behind in zip((None, *self.parts), self.parts, (*self.parts[1:], None), strict=False):
+            name = chr(ord("A") + part.text) if part.text is not None else part.role
+            opens = "(" * (part.needs is not None and (before is None or before.needs != part.needs))
+            closes = ")" * (part.needs is not None and (behind is None or behind.needs != part.needs))
+            words.append(f"{opens}{name}{f':{part.segment}' if part.segment else ''}{closes}")
+        return " ".join(words)
+
+    def with_parts(self, template: str, num_segments: int | None) -> "Frame":
+        """Returns the same frame with the parts of a template.
+
+        Args:
+            num_segments: how many a network tells apart: further ones are its last; None if there is no limit.
+        """
+        last = max(part.segment for part in Frame.of(template).parts) if num_segments is None else num_segments - 1
+        parts = tuple(dataclasses.replace(part, segment=min(part.segment, last)) for part in Frame.of(template).parts)
+        return dataclasses.replace(self, parts=parts)
+
     def of_texts(self, num_texts: int) -> list[Part]:
         """Returns the parts that are there with so many texts."""
         return [part for part in self.parts if (part.needs or part.text or 0) < num_texts]
@@ -83,6 +106,23 @@ class Frame:
     def has_segments(self) -> bool:
         """Whether parts are of different segments."""
         return len({part.segment for part in self.parts}) > 1
+
+
+def problem(template: str) -> str | None:
+    """Returns what is wrong with the frame of a tokenizer, which is for one text or two; None if nothing is."""
+    try:
+        frame = Frame.of(template)
+        whole = len(template) <= LONGEST_TEMPLATE and frame.template == template
+        texts = [(part.text, part.needs) for part in frame.parts if part.text is not None]
+        if (
+            whole
+            and sorted(texts, key=str) == [(0, None), (1, 1)]
+            and {part.needs for part in frame.parts} == {None, 1}
+        ):
+            return None
+    except (ValueError, TypeError, IndexError):  # a segment that is no number; a group or a name that is empty
+        pass
+    return f"expected special tokens around a text A, and in brackets a text B, such as {BERT.template}."
 
 
 # Devlin et al., 2018, figure 2; ALBERT, ERNIE and BERT-wwm alike.

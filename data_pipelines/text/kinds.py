@@ -2,17 +2,28 @@
 
 import json
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from data_pipelines import strict_json
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.text import recognized_tokens
+from data_pipelines.text import frames, recognized_tokens
 from data_pipelines.text.byte_pairs import END_OF_WORD, BpeTokenizer, ByteBpeTokenizer
 from data_pipelines.text.open_words import OpenWordTokenizer
 from data_pipelines.text.paired_pieces import SentencePiecePairTokenizer
 from data_pipelines.text.plain_units import CharacterTokenizer, WordTokenizer
 from data_pipelines.text.sentence_pieces import SentencePieceTokenizer
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
-from data_pipelines.text.tokenizer_settings import CHOICES, FILES, MOST_SENTINELS, OPTIONS, OPTIONS_OF, PAIR, UNTRAINED
+from data_pipelines.text.tokenizer_settings import (
+    CHOICES,
+    FILES,
+    FRAME,
+    MOST_SENTINELS,
+    OPTIONS,
+    OPTIONS_OF,
+    PAIR,
+    UNTRAINED,
+)
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 
 KINDS = {
@@ -53,7 +64,14 @@ def open_tokenizer(path: str, kind: str = "auto", do_lower_case: bool | None = N
     check_form(path, kind)
     if do_lower_case is not None:
         settings["do_lower_case"] = do_lower_case
-    return KINDS[kind].read(path, **settings)
+    return make(kind, path, settings)
+
+
+def make(kind: str, path: str, settings: Mapping[str, Any]) -> Tokenizer:
+    """Returns the tokenizer of a file, with checked settings."""
+    tokenizer = KINDS[kind].read(path, **{name: value for name, value in settings.items() if name != FRAME})
+    tokenizer.frame = settings.get(FRAME)
+    return tokenizer
 
 
 def open_for_records(path: str, kind: str = "auto", do_lower_case: bool | None = None) -> Tokenizer:
@@ -113,7 +131,7 @@ def read_tokenizer(folder: str, described: dict | None = None) -> Tokenizer:
     kind = described.pop("tokenizer", None)
     if kind is None:
         raise DataError(f'{os.path.join(folder, CONFIG)}: expected "tokenizer": one of {", ".join(KINDS)}.')
-    return KINDS[kind].read(file_in(folder), **described)
+    return make(kind, file_in(folder), described)
 
 
 def read_config(path: str) -> dict:
@@ -151,6 +169,8 @@ def check_values(value, source: str) -> dict:
             raise DataError(f"{source}: `{name}` is too small or too large. Found: {found[name]!r:.40}.")
     if wrong := recognized_tokens.problem(found.get("added_tokens", [])):
         raise DataError(f"{source}: `added_tokens`, {wrong}")
+    if FRAME in found and (wrong := frames.problem(found[FRAME])):
+        raise DataError(f"{source}: `{FRAME}`: {wrong} Found: {found[FRAME]!r:.100}.")
     return {"tokenizer": kind, **found} if kind else found
 
 

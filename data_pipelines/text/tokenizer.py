@@ -45,6 +45,8 @@ class Tokenizer:
             text are equal.
         longest_pieces: gives the ids of words of ASCII letters and digits, where that is faster than `encode_batch`.
         backend: the tokenizer of the library `tokenizers` that cuts texts and joins pieces, for kinds that leave it to one.
+        frame: the special tokens around texts, as `frames` writes them, where whoever published the tokenizer says it; None: those of
+            the system that reads.
         is_open: whether a network reads the characters of words too, so that unknown ones differ (`text.open_words`).
     """
 
@@ -58,6 +60,7 @@ class Tokenizer:
     extends: str | None = None
     longest_pieces: LongestPieces | None = None
     backend: Any = None
+    frame: str | None = None
     is_open: bool = False
 
     def encode(self, text: str) -> Pieces:
@@ -97,7 +100,8 @@ class Tokenizer:
 
     def describe(self) -> dict:
         """Returns what a manifest or a run folder must remember to tokenize alike."""
-        return {"tokenizer": self.kind, "do_lower_case": self.do_lower_case, **self.options()}
+        frame = {"frame": self.frame} if self.frame else {}
+        return {"tokenizer": self.kind, "do_lower_case": self.do_lower_case, **self.options(), **frame}
 
     @property
     def sha256(self) -> str:

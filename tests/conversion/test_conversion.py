@@ -322,6 +322,8 @@ def test_names_of_labels_go_both_ways(tmp_path):
     convert.save(convert.load(str(tmp_path / "ours")), f"hf:{tmp_path / 'again'}")
     stored = json.loads((tmp_path / "again/config.json").read_text(encoding="utf-8"))
     assert stored["id2label"] == named["id2label"] and stored["label2id"] == {"旅行": 0, "sport": 1, "food": 2}
+    (path / "config.json").write_text(json.dumps(named | {"id2label": {"2": "c", "0": "a", "1": "b"}}))
+    assert convert.load(f"hf:{path}").labels == ("a", "b", "c")  # the number counts, not the place
     (path / "config.json").write_text(json.dumps(named | {"id2label": {"0": "a", "1": "b"}}))
     loaded = convert.load(f"hf:{path}")
     assert loaded.labels is None and "has 3 classes but names 2 labels" in " ".join(loaded.warnings)

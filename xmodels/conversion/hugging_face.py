@@ -8,7 +8,7 @@ import ml_dtypes  # noqa: F401  teaches numpy what bfloat16 is
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
-from data_pipelines.text.vocabulary import BOS, EOS, PAD
+from data_pipelines.text.vocabulary import BOS, CLS, EOS, PAD
 from xmodels.conversion import configurations, formats, tensors
 from xmodels.conversion import hugging_face_heads as heads
 from xmodels.conversion.pickles import check_allowed, unpickle
@@ -51,7 +51,9 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
         model,
         config,
         source,
-        tokenizer=read_hugging_face(path),
+        tokenizer=read_hugging_face(
+            path, form.frame if CLS in form.frame.roles else None, getattr(config, "num_segments", None)
+        ),
         labels=heads.labels_of(table, task, stored),
     )
     of_head = heads.warnings_of(table, loaded, stored, config_file)

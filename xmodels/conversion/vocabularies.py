@@ -19,9 +19,9 @@ from data_pipelines.text import kinds, recognized_tokens
 from data_pipelines.text.byte_pairs import HEADER, ids_file
 from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
-from data_pipelines.text.tokenizer_settings import ASSETS, PAIR
+from data_pipelines.text.tokenizer_settings import ASSETS, FRAME, PAIR
 from data_pipelines.text.vocabulary import BOS, CLS, EOS, MASK, PAD, SEP, UNKNOWN
-from xmodels.conversion import fast_tokenizers, tokenizer_check
+from xmodels.conversion import fast_tokenizers, tokenizer_check, tokenizer_frames
 from xmodels.conversion.fast_tokenizers import FAST, FAST_CLASS
 from xmodels.models.folder import read_json
 
@@ -122,8 +122,15 @@ def _check_complete(folder: str, names: list[str]) -> None:
         raise CheckpointError(f"{os.path.join(folder, missing[0])}: missing. The vocabulary is {files}.")
 
 
-def read_hugging_face(folder: str) -> TokenizerFiles | None:
+def read_hugging_face(
+    folder: str, usual: Frame | None = None, num_segments: int | None = None
+) -> TokenizerFiles | None:
     """Returns the tokenizer of a folder of the `transformers` library; None where there is none.
+
+    Args:
+        usual: the frame of the network, which needs not be told; None where the network puts no class token around texts, so that
+            what the folder says is of no use.
+        num_segments: how many the network tells apart; None if there is no limit.
 
     Raises:
         CheckpointError: a file is damaged, or no tokenizer of ours is equal to it.
@@ -134,7 +141,20 @@ def read_hugging_face(folder: str) -> TokenizerFiles | None:
         text = value.get("content") if isinstance(value, dict) else value
         if name in (*TOKENS, *ENDS) and isinstance(text, str):
             special[name] = text
-    return found and dataclasses.replace(found, special_tokens=special)
+    return found and _add_frame(dataclasses.replace(found, special_tokens=special), usual, num_segments)
+
+
+def _add_frame(found: TokenizerFiles, usual: Frame | None, num_segments: int | None) -> TokenizerFiles:
+    """Returns the same with the special tokens that the folder says are put around texts, where the network has others."""
+    stored = _json(found.source, CONFIG)
+    if usual is None or str(stored.get("tokenizer")) in kinds.KINDS:  # ours says it itself
+        return found
+    model, vocabulary = _json(found.source, MODEL_CONFIG), found.open().vocabulary
+    frame = tokenizer_frames.frame_of(found.source, stored, model, found.kind, vocabulary)
+    frame = frame and usual.with_parts(frame, num_segments).template
+    if frame in (None, usual.with_parts(usual.template, num_segments).template):
+        return found
+    return dataclasses.replace(found, settings={**found.settings, FRAME: frame})
 
 
 def _read_hugging_face(folder: str) -> TokenizerFiles | None:
@@ -275,6 +295,7 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
     if found.unsure:
         return
     tokenizer = found.open()
+    frame = form.frame.with_parts(tokenizer.frame, None) if tokenizer.frame else form.frame
     roles = tokenizer.vocabulary.roles
     values = {**found.settings, "model_max_length": max_sequence_length}
     if found.kind != "wordpiece":
@@ -283,13 +304,14 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
     values |= {name: token for name, token in found.special_tokens.items() if token in tokenizer.vocabulary.ids}
     if found.kind == "wordpiece":
         values["tokenizer_class"] = "BertTokenizer"
+    known = {*roles, *tokenizer.vocabulary.ids}
     added = "added_tokens" in found.settings  # which only tokenizer.json can say
-    if found.kind == "wordpiece" and (form.frame != BERT or added) and form.frame.roles <= set(roles):
-        values |= {"tokenizer_class": FAST_CLASS, "padding_side": "left" if form.frame.pads_left else "right"}
+    if found.kind == "wordpiece" and (frame != BERT or added) and frame.roles <= known:
+        values |= {"tokenizer_class": FAST_CLASS, "padding_side": "left" if frame.pads_left else "right"}
         values |= {name: tokenizer.vocabulary.tokens[roles[role]] for name, role in TOKENS.items() if role in roles}
-        values["model_input_names"] = ["input_ids", *["token_type_ids"] * form.frame.has_segments, "attention_mask"]
-        values["pad_token_type_id"] = form.frame.pad_segment
-        tokenizer.backend.post_processor = _framing(tokenizer, form.frame)
+        values["model_input_names"] = ["input_ids", *["token_type_ids"] * frame.has_segments, "attention_mask"]
+        values["pad_token_type_id"] = frame.pad_segment
+        tokenizer.backend.post_processor = _framing(tokenizer, frame)
         tokenizer.backend.save(os.path.join(folder, FAST))
     if found.kind == "sentencepiece_pair":
         values["tokenizer_class"] = "MarianTokenizer"
@@ -298,8 +320,9 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
         if form.sentence_piece_class == "T5Tokenizer":
             values["extra_ids"] = tokenizer.num_sentinels
     if found.kind in ("byte_bpe", "bpe") and {CLS, SEP} <= set(roles):
-        values["tokenizer_class"] = form.byte_bpe_class if found.kind == "byte_bpe" else FAST_CLASS
-        tokenizer.backend.post_processor = _framing(tokenizer, form.frame)
+        own = found.kind == "byte_bpe" and tokenizer.frame is None  # classes have a frame of their own
+        values["tokenizer_class"] = form.byte_bpe_class if own else FAST_CLASS
+        tokenizer.backend.post_processor = _framing(tokenizer, frame)
         if values["tokenizer_class"] in ("RobertaTokenizer", "BartTokenizer"):  # whose mask takes the blank before it
             tokenizer.backend.add_special_tokens([AddedToken(values["mask_token"], lstrip=True)])
         tokenizer.backend.save(os.path.join(folder, FAST))

@@ -8,6 +8,7 @@ import keras
 
 from data_pipelines.errors import UsageError
 from data_pipelines.text.frames import BERT, ROBERTA, XLNET, Frame
+from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import EOS, SEP, Vocabulary
 from xmodels.layers import pooling
 from xmodels.layers.initialization import GlorotUniform, truncated_normal
@@ -122,6 +123,17 @@ class Reading:
     def numbers_for(self, config, optimizer: str | None = None) -> dict[str, Any]:
         """Returns `numbers` adapted to a network; see the function `numbers_for`."""
         return numbers_for(self.numbers, config, optimizer)
+
+    def with_frame_of(self, tokenizer: Tokenizer, config: Any) -> "Reading":
+        """Returns a copy with the special tokens that a tokenizer says itself; the same where it says none.
+
+        A system with tokens that only fine-tuning adds keeps its own frame.
+        """
+        if tokenizer.frame is None or self.added_tokens:
+            return self
+        return dataclasses.replace(
+            self, frame=self.frame.with_parts(tokenizer.frame, getattr(config, "num_segments", None))
+        )
 
     def with_pooling(self, name: str | None) -> "Reading":
         """Returns a copy with this pooling, a name in `layers.poolings`. None, or the pooling of `summary`, gives "published".

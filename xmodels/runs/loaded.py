@@ -11,7 +11,7 @@ from data_pipelines.records.manifest import MANIFEST
 from data_pipelines.text import kinds
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.untokenized import NoTokenizer
-from data_pipelines.text.wordpiece import MAX_WORD_CHARACTERS, WordPieceTokenizer
+from data_pipelines.text.wordpiece import MAX_WORD_CHARACTERS
 from xmodels import systems
 from xmodels.conversion import convert, names
 from xmodels.interfaces.loaded import Identity, Loaded
@@ -100,6 +100,7 @@ def load(source: str, change: Callable[[Identity, TokenConfig], TokenConfig] = l
     folder.check_tables(config, values, found.path)
     backbone = network(change(found, config)).initialize()
     folder.assign("backbone", backbone, values, weights)
+    found = _as_told(found, tokenizer, config)
     return Loaded(**vars(found), backbone=backbone, heads=_heads(values), tokenizer=tokenizer)
 
 
@@ -120,11 +121,18 @@ def _load_foreign(source: str, change) -> Loaded:
         )
     tokenizer = checkpoint.tokenizer.open()
     check_vocabulary(source, tokenizer, checkpoint.config)
+    found = _as_told(found, tokenizer, checkpoint.config)
     if found.writing and checkpoint.decoder_ids:
         found = dataclasses.replace(found, writing=found.writing.as_told(checkpoint.decoder_ids, tokenizer.vocabulary))
     backbone = found.network(change(found, checkpoint.config)).initialize()
     folder.assign("backbone", backbone, checkpoint.values, source)
     return Loaded(**vars(found), backbone=backbone, heads=_heads(checkpoint.values), tokenizer=tokenizer)
+
+
+def _as_told(found: Identity, tokenizer: Tokenizer, config: TokenConfig) -> Identity:
+    """Returns the same with the special tokens around texts that its tokenizer says."""
+    reading = found.reading and found.reading.with_frame_of(tokenizer, config)
+    return dataclasses.replace(found, reading=reading)
 
 
 def _heads(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -164,6 +172,6 @@ def read_tokenizer(path: str) -> Tokenizer:
         )
     try:
         settings = {name: value for name, value in kinds.check_values(values, source).items() if name != "tokenizer"}
-        return WordPieceTokenizer.read(os.path.join(path, folder.VOCABULARY), **settings)
+        return kinds.make("wordpiece", os.path.join(path, folder.VOCABULARY), settings)
     except DataError as error:
         raise CheckpointError(f"{path}: not a whole model folder. {error}") from None

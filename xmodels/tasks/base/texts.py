@@ -100,6 +100,7 @@ class TextReader(Reader):
                 f"--init_checkpoint={self.options.init_checkpoint}: a network of the kind {loaded.model} reads the characters of "
                 f"words, but its vocabulary is of --tokenizer={tokenizer.kind}. Pretrain it with one of --tokenizer=word_characters."
             )
+        reading = reading.with_frame_of(tokenizer, loaded.config)
         self.numbers = reading.numbers_for(loaded.config, self.usual_optimizer())
         if self.pools:
             # It depends on what pretraining has filled, whatever the fine-tuning learns with. A head that goes on keeps its own.
