@@ -122,6 +122,9 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     # What is to be predicted.
     "maskable": (Feature(L, "bool", "True on tokens that may be hidden: neither special tokens nor padding"),),
     "mask_positions": (Feature(L, "int32", "the places that are predicted; 0 in unused slots"),),
+    "draws": (
+        Feature(L, "float32", "a number in [0, 1) for each hidden place, by which a generator's token is drawn"),
+    ),
     "labels": (
         Feature((), "int32", "a class, an answer or the right choice"),
         Feature((), "float32", "a score"),

@@ -338,7 +338,7 @@ def test_names_of_labels_go_both_ways(tmp_path):
     [
         ("position_embedding_type", "relative_key"),
         ("is_decoder", True),
-        ("model_type", "electra"),
+        ("model_type", "funnel"),
         ("hidden_act", "mish"),
         ("hidden_act", ["gelu"]),
         ("num_attention_heads", 3),

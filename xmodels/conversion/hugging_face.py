@@ -43,7 +43,7 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
     config = form.refine(config, found)
     config_file = os.path.join(path, CONFIG)
     task = heads.task_of_head(table, stored, found, config_file)
-    variables = heads.variables_of(table, task)
+    variables = heads.leave_out_absent(table, heads.variables_of(table, task), found)
     own = {theirs for _, _, theirs, _ in tensors.rows(variables, table, config, len(found) + 1)}
     loaded = tensors.make_checkpoint(
         _without_duplicates(found, form, own, source),

@@ -29,7 +29,8 @@ def task_of_head(
         CheckpointError: the class or the problem is unknown, or the outputs do not suit it.
     """
     form, names = table.hugging_face, table.shared_names
-    present = {name for own in names.values() for name in own if name in found and not form.is_buffer(name)}
+    told = {name for own in names.values() for name in own if name in found} - set(form.names.values())
+    present = {name for name in told if not form.is_buffer(name)}
     if not present:
         return None
     known = [name for name, _ in table.classes]
@@ -78,6 +79,20 @@ def variables_of(table: Table, task: str | None) -> Variables:
     meant = task or next((name for name in shared if table.tasks[name].problem == SINGLE_LABEL), None)
     others = tuple(f"objective.{name}." for name in shared if name != meant)
     return {ours: row for ours, row in table.variables(table.hugging_face).items() if not ours.startswith(others)}
+
+
+def leave_out_absent(table: Table, variables: Variables, found: Mapping[str, np.ndarray]) -> Variables:
+    """Returns the variables without the heads of which only tensors are found that other heads have under the same name."""
+    heads: dict[str, set[str]] = {}
+    for ours, (theirs, _) in variables.items():
+        prefix = next((prefix for prefix in table.groups.values() if ours.startswith(prefix)), "")
+        heads.setdefault(prefix, set()).add(theirs)
+    absent = []
+    for prefix, names in heads.items():
+        shared = names & set().union(*(other for each, other in heads.items() if each != prefix))
+        if prefix and shared and not (names - shared) & found.keys():
+            absent.append(prefix)
+    return {ours: row for ours, row in variables.items() if not ours.startswith(tuple(absent))}
 
 
 def labels_of(table: Table, task: str | None, stored: Mapping[str, Any]) -> tuple[str, ...] | None:

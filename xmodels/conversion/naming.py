@@ -48,6 +48,7 @@ def add_cross_attention(block: Mapping[str, str], own: str, cross: str) -> dict[
 
 
 TORCH = Naming({"kernel": ".weight", "bias": ".bias", "gamma": ".weight", "beta": ".bias", "embeddings": ".weight"})
+TORCH_WITHOUT_BIASES = Naming({"kernel": ".weight", "gamma": ".weight", "embeddings": ".weight"})
 TENSORFLOW = Naming({"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma", "beta": "/beta", "embeddings": ""})
 KERAS = Naming({"kernel": "/vars/0", "bias": "/vars/1", "gamma": "/vars/0", "beta": "/vars/1", "embeddings": "/vars/0"})
 PADDLE = Naming({"kernel": ".w_0", "bias": ".b_0", "gamma": "_scale", "beta": "_bias", "embeddings": ""})

@@ -14,7 +14,8 @@ from xmodels.objectives.find import is_objective
 from xmodels.tasks.base.find import JOINT_HEAD, task_class
 
 MANIFEST = "manifest.json"  # what tells a folder of records
-READOUTS = ".attention_pooling.", ".layer_mix."  # in names of weights of tasks, which no other format has
+# In names of weights of heads, which no other format has: how tasks read states, and a network beside the head.
+OWN_PARTS = ".attention_pooling.", ".layer_mix.", ".generator."
 TASK = "task.json"  # what says what a run has learnt
 RUN_STATES = "checkpoints"  # and where the states from which it resumes
 
@@ -90,7 +91,7 @@ def _own_weights(loaded: Checkpoint) -> set[str]:
     return {
         name
         for name in loaded.values
-        if _head_of(name) not in (None, *known) or any(readout in name for readout in READOUTS)
+        if _head_of(name) not in (None, *known) or any(part in name for part in OWN_PARTS)
     }
 
 

@@ -11,6 +11,7 @@ from data_pipelines.text.frames import BERT, ROBERTA, XLNET, Frame
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import EOS, SEP, Vocabulary
 from xmodels.layers import pooling
+from xmodels.layers.activations import activation
 from xmodels.layers.initialization import GlorotUniform, truncated_normal
 from xmodels.layers.poolings import KNOWN, PUBLISHED, is_known, is_mixed
 from xmodels.layers.scalar_mix import ScalarMix
@@ -78,6 +79,15 @@ def normal(stddev: float) -> keras.initializers.Initializer:
     return keras.initializers.RandomNormal(stddev=stddev)
 
 
+def dense_with(name: str) -> Callable[[Any, keras.initializers.Initializer], keras.layers.Layer]:
+    """Returns a function that makes a Dense layer as wide as the network, with an activation of `layers.activations`."""
+
+    def make(config, initializer) -> keras.layers.Layer:
+        return keras.layers.Dense(config.hidden_dim, activation(name), kernel_initializer=initializer, name="dense")
+
+    return make
+
+
 @dataclasses.dataclass(frozen=True)
 class Reading:
     """How a system reads the texts of a task. The defaults are BERT's.
@@ -85,8 +95,9 @@ class Reading:
     Attributes:
         frame: the special tokens around the texts.
         summary: a function of (outputs of the network, batch) that returns (B, D), the state that the head reads.
-        has_dense: whether the head has its own Dense layer with tanh on that state, as in fairseq; a pooled state has passed
-            through one already.
+        has_dense: whether the head has its own Dense layer on that state, as in fairseq; a pooled state has passed through one
+            already.
+        make_dense: (configuration, initializer of its kernel) -> that layer, called on states (..., D); by default with tanh.
         drops_state: whether dropout comes before that Dense layer too. XLNet drops what it returns already.
         added_tokens: special tokens that fine-tuning adds to a vocabulary that lacks them.
         asks_first: whether a question is joined to its context rather than to each choice.
@@ -107,6 +118,7 @@ class Reading:
     frame: Frame = BERT
     summary: Callable[[Mapping[str, Any], Mapping[str, Any]], Any] = pooled
     has_dense: bool = False
+    make_dense: Callable[[Any, keras.initializers.Initializer], keras.layers.Layer] = dense_with("tanh")
     drops_state: bool = True
     added_tokens: tuple[str, ...] = ()
     asks_first: bool = False
@@ -188,8 +200,7 @@ class Reading:
         """Returns the Dense layer of a head between its two dropouts, or None if it has none."""
         if not self.has_dense:
             return None
-        initializer = self.initializer(config)
-        return keras.layers.Dense(config.hidden_dim, "tanh", kernel_initializer=initializer, name="dense")
+        return self.make_dense(config, self.initializer(config))
 
     def outputs(self, backbone, batch: Mapping[str, Any], training=None) -> dict[str, Any]:
         """Returns the outputs of the network that `summary` reads; if that is `pooled_output`, the others may be missing.

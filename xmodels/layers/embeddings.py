@@ -11,7 +11,7 @@ from xmodels.layers.layer import Layer
 class SumEmbedding(Layer):
     """LayerNorm(token + segment + position), then dropout (Devlin et al., 2018, figure 2). No sqrt(D) scaling.
 
-    D is `embedding_dim` of the configuration, by default its `hidden_dim`.
+    D is `embedding_dim` of the configuration, by default its `hidden_dim`. There are no segments where its `num_segments` is 0.
 
     Args:
         num_positions: rows of the table of positions; by default `max_sequence_length`.
@@ -19,7 +19,7 @@ class SumEmbedding(Layer):
 
     Call arguments:
         token_ids: int (B, L), with L at most `max_sequence_length`.
-        segment_ids: int (B, L).
+        segment_ids: int (B, L); ignored where there are no segments.
         position_ids: int (B, L), if rows hold several examples; by default 0, 1, 2, ...
 
     Returns:
@@ -36,13 +36,15 @@ class SumEmbedding(Layer):
         self.max_sequence_length = config.max_sequence_length
 
         self.token = _table(config, config.vocabulary_size, "token", initialization)
-        self.segment = _table(config, config.num_segments, "segment", initialization)
+        self.segment = _table(config, config.num_segments, "segment", initialization) if config.num_segments else None
         self.position = _table(config, num_positions or config.max_sequence_length, "position", initialization)
         self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
         self.dropout = Dropout(config.dropout)
 
-    def call(self, token_ids, segment_ids, position_ids=None, training=None):
-        return self.add_positions(self.token(token_ids) + self.segment(segment_ids), token_ids, position_ids, training)
+    def call(self, token_ids, segment_ids=None, position_ids=None, training=None):
+        x = self.token(token_ids)
+        x = x if self.segment is None else x + self.segment(segment_ids)
+        return self.add_positions(x, token_ids, position_ids, training)
 
     def add_positions(self, x, token_ids, position_ids=None, training=None):
         """Adds the position embeddings to x (B, L, D), then applies norm and dropout."""

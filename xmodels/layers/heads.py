@@ -15,6 +15,7 @@ class MaskedLMHead(Layer):
 
     Args:
         initialization: of the Dense layer; by default BERT's.
+        use_bias: whether the Dense layer and the norm have biases.
 
     Call arguments:
         x: (B, L, D).
@@ -25,11 +26,11 @@ class MaskedLMHead(Layer):
         float32 logits (B, P, V)
     """
 
-    def __init__(self, config, initialization: Initialization | None = None, **kwargs):
+    def __init__(self, config, initialization: Initialization | None = None, use_bias: bool = True, **kwargs):
         super().__init__(**kwargs)
         initializer = (initialization or bert(config.initializer_stddev)).inner()
-        self.dense = keras.layers.Dense(config.embedding_dim, kernel_initializer=initializer, name="dense")
-        self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
+        self.dense = keras.layers.Dense(config.embedding_dim, None, use_bias, initializer, name="dense")
+        self.norm = keras.layers.LayerNormalization(-1, config.layer_norm_epsilon, center=use_bias, name="norm")
         self.activation = activation(config.activation)
         self.bias = self.add_weight(shape=(config.vocabulary_size,), initializer="zeros", name="bias")
 

@@ -1,4 +1,4 @@
-"""T5's attention with a learned bias for each bucket of relative positions (Raffel et al., 2019, section 2.1)."""
+"""Attention with a learned bias for each bucket of relative positions, as T5 has it (Raffel et al., 2019, section 2.1)."""
 
 import math
 
@@ -62,23 +62,17 @@ class RelativeBuckets(keras.layers.Layer):
         return bucket + ops.where(behind > 0, self.num_buckets, 0) if self.bidirectional else bucket
 
 
-class BucketAttention(CachedAttention):
-    """Softmax attention without a scale, with a bias by relative position. The projections have no biases.
+class BiasedAttention(CachedAttention):
+    """Softmax attention with a learned bias by relative position. Arguments as in `ProjectedMixer`.
 
     Args:
-        query_initialization: of the kernel of the queries, whose initial values are small in place of the scale.
         buckets: a `RelativeBuckets`, which several layers share; None for no bias, as in attention to a source.
     """
 
     supports = frozenset({"padding", "causal", "packs", "prefix", "window", "global_ids", "order"})
-    scale = 1.0
 
-    def __init__(
-        self, num_heads: int, hidden_dim: int, head_dim: int, dropout: float, initialization: Initialization,
-        query_initialization: Initialization, buckets: RelativeBuckets | None = None, **kwargs,
-    ):  # fmt: skip
-        super().__init__(num_heads, hidden_dim, dropout, initialization, False, head_dim, **kwargs)
-        self.query = split_heads(num_heads, head_dim, "query", query_initialization, False)
+    def __init__(self, *args, buckets: RelativeBuckets | None = None, **kwargs):
+        super().__init__(*args, **kwargs)
         self.buckets = buckets
 
     def bias(self, queries, keys):
@@ -86,10 +80,28 @@ class BucketAttention(CachedAttention):
 
     def mix(self, query, key, value, visible, training=None):
         queries, keys = (ops.arange(ops.shape(each)[1], dtype="int32") for each in (query, key))
-        return attend(query, key, value, visible, self.bias(queries, keys), 1.0, self.dropout, training)
+        return attend(query, key, value, visible, self.bias(queries, keys), self.scale, self.dropout, training)
 
     def probabilities(self, x, visible=None):
         length = ops.shape(x)[1]
         places = ops.arange(length, dtype="int32")
         attention_mask, bias = self.supported(visible).dense(length, length), self.bias(places, places)
-        return attention_probabilities(self.query(x), self.key(x), attention_mask, bias, 1.0)
+        return attention_probabilities(self.query(x), self.key(x), attention_mask, bias, self.scale)
+
+
+class BucketAttention(BiasedAttention):
+    """The same without a scale, and projections without biases.
+
+    Args:
+        query_initialization: of the kernel of the queries, whose initial values are small in place of the scale.
+        buckets: as in `BiasedAttention`.
+    """
+
+    scale = 1.0
+
+    def __init__(
+        self, num_heads: int, hidden_dim: int, head_dim: int, dropout: float, initialization: Initialization,
+        query_initialization: Initialization, buckets: RelativeBuckets | None = None, **kwargs,
+    ):  # fmt: skip
+        super().__init__(num_heads, hidden_dim, dropout, initialization, False, head_dim, buckets=buckets, **kwargs)
+        self.query = split_heads(num_heads, head_dim, "query", query_initialization, False)

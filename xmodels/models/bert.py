@@ -35,13 +35,24 @@ class Encoder(Backbone):
     def passes(self):
         return list(self.blocks)
 
+    def call(self, features, visible=None, training=None):
+        visible = default_visible(features) if visible is None else visible
+        x = self.embed(features, training)  # (B, L, D)
+        for block in self.blocks:
+            x = block(x, visible=visible, training=training)
+        return {"sequence_output": self.finish(x)}
+
+    def finish(self, x):
+        """Returns what follows the last block; here the states as they are."""
+        return x
+
     def hidden_states(self, features):
         """Returns the outputs of the embedding and of every block, num_layers + 1 tensors (B, L, D)."""
         visible = default_visible(features)
         states = [self.embed(features)]
         for block in self.blocks:
             states.append(block(states[-1], visible=visible))
-        return states
+        return [*states[:-1], self.finish(states[-1])]
 
     def attention_maps(self, features):
         """Returns the attention probabilities of every block, num_layers tensors float32 (B, H, L, L)."""
@@ -90,13 +101,9 @@ class Bert(Encoder):
         return self.embedding(features["token_ids"], features["segment_ids"], positions, training=training)
 
     def call(self, features, visible=None, training=None):
-        pack_ids = features.get("pack_ids")
-        x = self.embed(features, training)  # (B, L, D)
-        visible = default_visible(features) if visible is None else visible
-        for block in self.blocks:
-            x = block(x, visible=visible, training=training)
+        x = super().call(features, visible, training)["sequence_output"]
         first = x[:, 0]  # (B, D)
-        if pack_ids is not None:
+        if "pack_ids" in features:
             first = ops.take_along_axis(x, ops.expand_dims(features["pack_starts"], -1), axis=1)  # (B, K, D)
         return {"sequence_output": x, "pooled_output": self.pooler(first)}
 

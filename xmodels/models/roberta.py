@@ -9,7 +9,7 @@ from data_pipelines.features import Feature
 from xmodels.layers.embeddings import SumEmbedding, positions_of
 from xmodels.layers.initialization import gpt
 from xmodels.models import bert
-from xmodels.models.bert import BertConfig, Encoder, default_visible, post_norm_block
+from xmodels.models.bert import BertConfig, Encoder, post_norm_block
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,20 +62,17 @@ class Roberta(Encoder):
 
     def embed(self, features, training=None):
         """Returns the embeddings, (B, L, D)."""
-        token_ids, config = features["token_ids"], self.config
-        positions_of(token_ids, config.max_sequence_length)  # raises an error if the row is too long
-        if "position_ids" in features:
-            positions = features["position_ids"] + config.first_position
-        else:
-            positions = real_positions(features["padding_mask"], config.first_position)
+        token_ids, positions = features["token_ids"], positions_from(features, self.config)
         return self.embedding(token_ids, ops.zeros_like(token_ids), positions, training=training)
 
-    def call(self, features, visible=None, training=None):
-        visible = default_visible(features) if visible is None else visible
-        x = self.embed(features, training)
-        for block in self.blocks:
-            x = block(x, visible=visible, training=training)
-        return {"sequence_output": x}
+
+def positions_from(features, config):
+    """Returns the positions of tokens, int (B, L), from `first_position` of the configuration on: those of packed rows, or those of
+    real tokens. Raises a ValueError if the row is too long."""
+    positions_of(features["token_ids"], config.max_sequence_length)
+    if "position_ids" in features:
+        return features["position_ids"] + config.first_position
+    return real_positions(features["padding_mask"], config.first_position)
 
 
 def real_positions(padding_mask, first: int):

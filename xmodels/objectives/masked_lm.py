@@ -15,6 +15,7 @@ class MaskedLM(Objective):
         corrupt: an op that writes `mask_positions`, `labels` and `label_weights`, (B, P) each. None if the records hold
             them already (static masking).
         initialization: of the head; by default BERT's.
+        use_bias: whether the layers of the head below its output have biases.
     """
 
     reads = {"token_ids": Feature((None,))}
@@ -25,10 +26,10 @@ class MaskedLM(Objective):
     }
     context, accuracy = "both", "masked_lm_accuracy"
 
-    def __init__(self, config, corrupt=None, initialization=None, **kwargs):
+    def __init__(self, config, corrupt=None, initialization=None, use_bias: bool = True, **kwargs):
         super().__init__(**kwargs)
         self.corrupt = corrupt
-        self.head = MaskedLMHead(config, initialization, name="head")
+        self.head = MaskedLMHead(config, initialization, use_bias, name="head")
 
     def transform(self):
         return self.corrupt or super().transform()
