@@ -10,6 +10,7 @@ from keras import ops
 
 from tests.helpers.parity import assert_close, assert_gradient_norms, feed, gradients_of, names_of, read_case
 from xmodels.decoding.beam import beam_search, gnmt_penalty, mean_penalty
+from xmodels.decoding.ranked_beam import ranked_beam_search
 from xmodels.decoding.sampling import generate
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.positions import interleaved_sinusoid, sinusoid
@@ -269,7 +270,7 @@ def test_the_encoder_without_positions_does_not_know_the_order():
 @pytest.mark.parametrize("name", FAIRSEQ)
 @pytest.mark.parametrize(("search", "power"), [("beam_lenpen0", 0), ("beam_lenpen1", 1)])
 def test_hypotheses_of_fairseq_have_the_scores_that_it_gives_them(name, search, power):
-    """Its beams end by another rule than ours, so its hypotheses are scored here, not found."""
+    """Whatever finds them."""
     case, backbone = read_case(f"transformer/{name}"), network(name)
     hypotheses, last = case.outputs[f"{search}/ids"], case.numbers["max_generated_length"]
     for rank in range(hypotheses.shape[1]):
@@ -285,6 +286,39 @@ def test_hypotheses_of_fairseq_have_the_scores_that_it_gives_them(name, search, 
         within = real.sum(axis=1) <= last  # at the last place the end is forced, whatever its probability
         total = (picked * real).sum(axis=1) / real.sum(axis=1) ** power
         np.testing.assert_allclose(total[within], case.outputs[f"{search}/scores"][within, rank], atol=1e-3)
+
+
+@pytest.mark.parametrize("name", FAIRSEQ)
+@pytest.mark.parametrize("search, power, penalty", [
+    ("beam_lenpen0", 0.0, 0.0), ("beam_lenpen1", 1.0, 0.0), ("beam_lenpen2_unkpen0.5", 2.0, 0.5),
+])  # fmt: skip
+def test_beams_find_the_hypotheses_of_fairseq(name, search, power, penalty):
+    """All but those of one row, where more than K texts end: fairseq keeps the first, ours (as Hugging Face) the best."""
+    case, backbone = read_case(f"transformer/{name}"), network(name)
+    expected, scores = case.outputs[f"{search}/ids"], case.outputs[f"{search}/scores"]
+    (rows, beams, _), longest = expected.shape, case.numbers["max_generated_length"] + 1
+    batch = {key: np.repeat(value, beams, axis=0) for key, value in batch_of(case.inputs).items()}
+    batch["target_position_ids"] = np.tile(np.arange(longest + 1, dtype="int32") + 2, (rows * beams, 1))
+
+    def step(token_ids, position, state):
+        states = backbone({**batch, "target_ids": token_ids})["sequence_output"]
+        return ops.take(Seq2Seq().logits(states, backbone), position, axis=1), state
+
+    def follow_its_rules(logs, token_ids, length):
+        token, impossible = ops.arange(logs.shape[-1]), -1e9
+        ends = ops.equal(token, END)
+        logs = ops.where(ops.equal(token, PAD), impossible, logs)
+        logs = ops.where(ops.equal(token, case.numbers["unknown_token_id"]), logs - penalty, logs)
+        logs = ops.where(ops.logical_and(length >= longest, ops.logical_not(ends)), impossible, logs)
+        return ops.where(ops.logical_and(length <= 1, ends), impossible, logs)
+
+    starts, state = ops.full((rows,), END), {"none": ops.zeros((rows, 1))}
+    ids, totals = ranked_beam_search(step, state, starts, beams, longest, END, power, True, filters=[follow_its_rules])
+    ids, totals = np.array(ids)[:, :, 1:], np.array(totals)
+    alike = np.array([np.array_equal(*pair) for pair in zip(ids, np.where(expected == PAD, 0, expected), strict=True)])
+    assert list(np.flatnonzero(~alike)) == ([2] if name == "transformer_post_ln" and power else [])
+    np.testing.assert_allclose(totals[alike], scores[alike], atol=1e-3)
+    assert np.all(totals[~alike] >= scores[~alike] - 1e-3)
 
 
 @pytest.mark.parametrize("network_class", NETWORKS)

@@ -52,6 +52,16 @@ def test_optimizer_follows_the_trace_of_google(optimizer_class, prefix):
             np.testing.assert_allclose(weight.numpy(), TRACE[f"{prefix}/{name}"][step], rtol=1e-5, atol=1e-6)
 
 
+def test_the_fused_step_is_as_close_to_the_trace_as_numbers_of_32_bits_are():
+    weights = variables(["kernel", "zero"])
+    optimizer = BertAdamW(learning_rate=0.02, **NUMBERS_OF_BERT)
+    exclude_from_decay(optimizer, weights)
+    for step in range(5):
+        optimizer.apply([GIVEN[f"grads_{name}"][step] for name in weights], list(weights.values()))
+        for name, weight in weights.items():
+            np.testing.assert_allclose(weight.numpy(), TRACE[f"adam_weight_decay/{name}"][step], rtol=1e-6, atol=4e-7)
+
+
 @pytest.mark.parametrize("name", ["bias", "block.mixer.content_bias", "norm.gamma", "norm.beta", "encoder_norm.scale"])
 def test_biases_of_any_name_and_norms_do_not_decay(name):
     weights = {
@@ -252,6 +262,45 @@ def test_adafactor_keeps_the_two_largest_axes_and_no_full_copy_of_what_it_factor
     assert [[tuple(v.shape) for v in slots] for slots in optimizer._slots] == [
         [(2, 4), (8, 2)], [(8, 3)], [(9,)], [(4,), (4,)],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(16, 4, 8), (4, 8, 16)])
+def test_adafactor_takes_kernels_of_heads_as_the_matrices_of_t5(shape):
+    """Theirs are (512, 512) in T5's small network, whatever the heads (`AttentionParams` of Mesh TensorFlow)."""
+    rng = np.random.default_rng(0)
+    matrix = (16, 32) if shape[0] == 16 else (32, 16)
+    start, gradients = rng.normal(size=matrix).astype("float32"), rng.normal(size=(3, *matrix)).astype("float32")
+    expected = updated(Adafactor(learning_rate=0.1, smallest_factored=16), start, gradients)
+    optimizer, kernel = (
+        Adafactor(learning_rate=0.1, smallest_factored=16),
+        keras.Variable(start.reshape(shape), name="kernel"),
+    )
+    for gradient, value in zip(gradients, expected, strict=True):
+        optimizer.apply([gradient.reshape(shape)], [kernel])
+        np.testing.assert_array_equal(kernel.numpy().reshape(matrix), value)
+    assert [tuple(v.shape) for v in optimizer._slots[0]] == [matrix[1:], matrix[:1]]
+    other = keras.Variable(np.zeros((16, 4, 32), "float32"), name="table")
+    optimizer = Adafactor(smallest_factored=16)
+    optimizer.build([other])
+    assert [tuple(v.shape) for v in optimizer._slots[0]] == [(4, 32), (16, 4)]  # two largest axes
+
+
+def test_a_state_with_whole_moments_of_kernels_of_heads_goes_on():
+    made = [
+        keras.Variable(np.ones(s, "float32"), name=n)
+        for s, n in (((16, 4, 8), "kernel"), ((16, 32), "kernel"), ((9,), "bias"))
+    ]
+    optimizer = Adafactor(smallest_factored=16)
+    optimizer.build(made)
+    whole = np.random.default_rng(0).normal(size=(16, 4, 8)).astype("float32")
+    rows, columns, bias = np.arange(32.0), np.arange(16.0), np.arange(9.0)
+    old = {"00000.iteration": np.array(7), "00001.rate": np.array(0.1)}
+    old |= {"00002.v": whole, "00003.r": rows, "00004.c": columns, "00005.v": bias}
+    found = optimizer.upgrade(old)
+    assert list(found) == list(optimizer.named_variables)
+    np.testing.assert_allclose(found["00002.r"], whole.reshape(16, 32).mean(axis=0))
+    np.testing.assert_allclose(found["00003.c"], whole.reshape(16, 32).mean(axis=1))
+    assert found["00004.r"] is rows and found["00006.v"] is bias and optimizer.upgrade({"x": rows}) == {"x": rows}
 
 
 def test_muon_takes_kernels_of_heads_as_the_matrices_that_keras_would():

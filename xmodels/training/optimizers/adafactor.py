@@ -1,7 +1,12 @@
 """Adafactor (Shazeer and Stern, 2018, arXiv 1804.04235)."""
 
+from collections.abc import Mapping
+
 import keras
+import numpy as np
 from keras import ops
+
+from xmodels.training.optimizers.muon import as_matrix
 
 
 class Adafactor(keras.optimizers.Optimizer):
@@ -12,6 +17,9 @@ class Adafactor(keras.optimizers.Optimizer):
 
     Keras' Adafactor also keeps a full-size second moment (so it saves no memory), caps the learning rate at 1 / sqrt(step)
     whatever the schedule, and factors the last two axes of any shape. Below the cap, both are equal on matrices.
+
+    Kernels of attention, whose three axes are those of a state, of heads and of their width, are one matrix, as in T5's code
+    (`combine_dims` of Mesh TensorFlow).
 
     Args:
         learning_rate: relative to the root mean square of each variable.
@@ -34,13 +42,14 @@ class Adafactor(keras.optimizers.Optimizer):
         if self.built:
             return
         super().build(variables)
-        self._slots = [self._slots_of(variable) for variable in variables]
+        self._shapes = [_shape_of(variable) for variable in variables]
+        self._slots = [self._slots_of(*each) for each in zip(variables, self._shapes, strict=True)]
 
-    def _slots_of(self, variable):
-        """Creates the second moment of a variable: [r, c] if it is factored, [v] otherwise."""
-        if (axes := self._factored_axes(variable.shape)) is None:
+    def _slots_of(self, variable, shape):
+        """Creates the second moment of a variable that is factored by a shape: [r, c] if it is factored, [v] otherwise."""
+        if (axes := self._factored_axes(shape)) is None:
             return [self.add_variable_from_reference(variable, name="v")]
-        shapes = [tuple(n for i, n in enumerate(variable.shape) if i != axis) for axis in axes]
+        shapes = [tuple(n for i, n in enumerate(shape) if i != axis) for axis in axes]
         return [self.add_variable(s, dtype=variable.dtype, name=n) for s, n in zip(shapes, ("r", "c"), strict=True)]
 
     def _factored_axes(self, shape) -> tuple[int, int] | None:
@@ -61,17 +70,19 @@ class Adafactor(keras.optimizers.Optimizer):
         self.assign_sub(variable, ops.cast(learning_rate, variable.dtype) * scale * direction)
 
     def _direction(self, gradient, variable, forget):
-        slots = self._slots[self._get_variable_index(variable)]
+        index = self._get_variable_index(variable)
+        slots, shape = self._slots[index], self._shapes[index]
         squared = ops.square(gradient) + self.epsilon_1
-        axes = self._factored_axes(variable.shape)
+        axes = self._factored_axes(shape)
         if axes is None:
             return gradient / ops.sqrt(self._update_average(slots[0], squared, forget))
+        gradient, squared = ops.reshape(gradient, shape), ops.reshape(squared, shape)
         first, second = axes
         # The axes of the means are kept with size 1, so that both broadcast against the gradient.
         without_first = ops.expand_dims(self._update_average(slots[0], ops.mean(squared, axis=first), forget), first)
         without_second = ops.expand_dims(self._update_average(slots[1], ops.mean(squared, axis=second), forget), second)
         share = without_first / ops.mean(without_first, axis=second, keepdims=True)
-        return gradient / (ops.sqrt(share) * ops.sqrt(without_second))
+        return ops.reshape(gradient / (ops.sqrt(share) * ops.sqrt(without_second)), variable.shape)
 
     def _update_average(self, slot, value, forget):
         """Updates a moving average and returns it."""
@@ -79,9 +90,32 @@ class Adafactor(keras.optimizers.Optimizer):
         self.assign(slot, new)
         return new
 
+    def upgrade(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Returns the values of a state by today's names. In older ones kernels of attention were not factored.
+
+        The means of a running average are the running averages of the means, so nothing is lost.
+        """
+        old, found = [values[name] for name in sorted(values)], []
+        number = len(self.variables) - sum(map(len, self._slots))
+        found, old = old[:number], old[number:]
+        for slots, shape in zip(self._slots, self._shapes, strict=True):
+            if len(slots) == 2 and old and old[0].ndim == 3 and old[0].size == np.prod(shape):
+                matrix = old.pop(0).reshape(shape)
+                found += [matrix.mean(axis=axis) for axis in self._factored_axes(shape)]
+            else:
+                found, old = found + old[: len(slots)], old[len(slots) :]
+        names = list(self.named_variables)
+        return dict(zip(names, found, strict=True)) if len(names) == len(found) and not old else dict(values)
+
     def get_config(self):
         names = ("beta_2_decay", "epsilon_1", "epsilon_2", "clip_threshold", "smallest_factored")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+
+
+def _shape_of(variable) -> tuple[int, ...]:
+    """Returns the shape that is factored: that of a matrix for a kernel of attention."""
+    shape = tuple(variable.shape)
+    return as_matrix(shape) if len(shape) == 3 and variable.path.rsplit("/", 1)[-1] == "kernel" else shape
 
 
 def _rms(x):

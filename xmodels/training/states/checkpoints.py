@@ -289,6 +289,10 @@ def restore(path: str, learner) -> State:
     assign(learner.objective.prefix, learner.objective, weights, path)
     values = read_weights(os.path.join(path, OPTIMIZER))
     variables = optimizer_variables(learner)
+    if variables.keys() != values.keys() and hasattr(learner.optimizer, "upgrade"):
+        further = {name: value for name, value in values.items() if name in learner.further_variables}
+        own = {name: value for name, value in values.items() if name not in further}
+        values = learner.optimizer.upgrade(own) | further
     shapes = {name: tuple(v.shape) or (1,) for name, v in variables.items()}
     if any(CARRIED in name and shapes.get(name, value.shape) != value.shape for name, value in values.items()):
         print_status("Rows of a batch are others than before: they begin with an empty memory.")
