@@ -28,6 +28,7 @@ def make(folder: Path) -> None:
 def readers() -> None:
     """Records and vocabularies without TensorFlow, then what a BERT makes of them."""
     from data_pipelines.text.kinds import open_tokenizer
+    from tests.helpers import small_served
 
     here = Path()
     for kind, name in (("bpe", "merges"), ("sentencepiece", "pieces"), ("words", "words")):
@@ -61,6 +62,7 @@ def readers() -> None:
     command("encode", model_dir="siamese", input_file="passages.txt", output_file="vectors.npy")
     command("encode", model_dir="siamese", input_file="passages.txt", output_file="vectors.parquet")
     command("index", vectors_file="vectors.parquet", output_dir="index")
+    small_served.echo(here / "served")
 
 
 def writers() -> None:

@@ -12,6 +12,8 @@ OUTPUTS = {"output_dir", "output_file", "model_dir", "export_dir", "to", "transl
 UNTRIED = {"tpu", "use_tpu", "tpu_zone", "gcp_project", "distribution_strategy", "num_virtual_devices", "num_workers", "num_tasks",
            "runner", "beam_options", "dry_run", "profile_steps", "backend", "num_train_steps", "num_train_epochs"}  # fmt: skip
 
+INSTEAD = {"serve": "tests.fuzz.requests"}  # verb -> the module that does its work without the network
+
 
 @dataclasses.dataclass(frozen=True)
 class Target:
@@ -39,7 +41,8 @@ class Target:
 
     @property
     def command(self) -> Command:
-        return importlib.import_module(f"launch.{self.line.split()[0]}").COMMAND
+        verb = self.line.split()[0]
+        return importlib.import_module(INSTEAD.get(verb, f"launch.{verb}")).COMMAND
 
     def arguments(self, changed: dict[str, str]) -> list[str]:
         """What stands behind the verb, with other values of some flags."""
@@ -173,6 +176,7 @@ NETWORKS = [
     _target("convert tf1", "convert_checkpoint --from=tf1:tf1 --to=out/model", "tf1/*"),
     _target("convert keras_hub", "convert_checkpoint --from=keras_hub:preset --to=out/model", "preset/* preset/assets/tokenizer/*"),
     _target("convert paddle", "convert_checkpoint --from=paddle:paddle --to=out/model", "paddle/*"),
+    _target("requests", "serve --export_dir=served", "requests.jsonl", "served"),
     _target("report", "report --model_dir=classifier --output_file=out/report.html", "classifier/* classifier/tensorboard/*", writes=("classifier",)),
     _target("export", "export_model --model_dir=classifier --export_dir=out/serving --serving_ops=core", "classifier/backbone/*", "classifier",
             writes=("classifier",)),

@@ -22,7 +22,6 @@ SEEDS = sorted((FUZZ / "seeds").iterdir())
 UNTRIED = {
     "fetch": "reads one file, by its checksum, and asks the package index; wheels that lie are tried in test_fetch",
     "quickstart": "takes minutes, and runs the other verbs",
-    "serve": "ends with a signal only; what clients send it is tried in test_serve and benchmarks/serve.py",
     "tpu_preflight": "needs an extra, and runs its compiler in another process",
 }
 TARGET = Target("planted", "report --output_file=out/page.html", ())

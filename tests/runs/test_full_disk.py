@@ -1,6 +1,7 @@
 """A disk that is full ends a command in one line that names the file; nothing half is left under its name."""
 
 import contextlib
+import json
 import os
 import resource
 
@@ -58,3 +59,28 @@ def test_a_command_ends_in_one_line(tmp_path, capsys):
     assert _guarded("xmodels pretrain", work) == 3
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and str(tmp_path / "made") in said
+
+
+def test_events_for_tensorboard_end_without_ending_the_training(tmp_path, capsys):
+    log = RunLog(str(tmp_path))
+    log.write("train", 1, {"loss": 2.0})
+    with little_room(2000):
+        for step in range(2, 5):
+            log.samples(step, [])
+            log.histograms(step, {f"weight {i}": np.arange(100.0) for i in range(20)})
+    log.write("train", 5, {"loss": 1.0})
+    steps = [json.loads(line)["step"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert steps == [1, 2, 3, 4, 5]
+    said = capsys.readouterr()
+    assert (said.out + said.err).count("TensorBoard's files end here") == 1 and str(
+        tmp_path / "tensorboard"
+    ) in said.out + said.err
+
+
+def test_a_run_begins_where_no_events_can_be_written(tmp_path, capsys, monkeypatch):
+    def refuse(folder):
+        raise OSError(28, "No space left on device", folder)
+
+    monkeypatch.setattr("tensorflow.summary.create_file_writer", refuse)
+    RunLog(str(tmp_path)).write("train", 1, {"loss": 2.0})
+    assert "No space left on device" in "".join(capsys.readouterr())

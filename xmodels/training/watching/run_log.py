@@ -1,8 +1,10 @@
 """Where a run writes what happens: JSON lines and TensorBoard events in its folder."""
 
+import contextlib
 import json
 import os
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import psutil
@@ -27,9 +29,12 @@ class RunLog:
     def __init__(self, folder: str, resumed_step: int = 0):
         self.path = os.path.join(folder, "log.jsonl")
         self._forget_after(resumed_step)
-        events = os.path.join(folder, "tensorboard")
-        check_own(events)
-        self.writer = tf.summary.create_file_writer(events)
+        self.events = os.path.join(folder, "tensorboard")
+        check_own(self.events)
+        self.writer = tf.summary.create_noop_writer()
+        with self._events(resumed_step):
+            self.writer = tf.summary.create_file_writer(self.events)
+            self.writer.init()
 
     def _forget_after(self, step: int) -> None:
         entries, others = split_log(self.path)
@@ -52,29 +57,39 @@ class RunLog:
     def write(self, kind: str, step: int, values: dict[str, float]) -> None:
         """Adds one entry, such as ("train", 100, {"loss": 6.8})."""
         self.note(kind, step, values)
-        with self.writer.as_default(step=step):
+        with self._events(step):
             for name, value in values.items():
                 tf.summary.scalar(f"{kind}/{name}", value)
-        self.writer.flush()
+
+    @contextlib.contextmanager
+    def _events(self, step: int) -> Iterator[None]:
+        """Yields while events of a step are written for TensorBoard. Where they cannot be, as on a full disk, a warning is printed
+        and there are no further ones: all numbers stand in log.jsonl too."""
+        try:
+            with self.writer.as_default(step=step):
+                yield
+            self.writer.flush()
+        except (tf.errors.OpError, OSError) as error:
+            reason = (error.message if isinstance(error, tf.errors.OpError) else str(error)).rpartition("; ")[2]
+            print_status(f"Warning: {self.events}: {reason:.200}. TensorBoard's files end here; {self.path} goes on.")
+            self.writer = tf.summary.create_noop_writer()
 
     def histograms(self, step: int, numbers: dict[str, np.ndarray]) -> None:
         """Adds histograms of numbers, to TensorBoard only.
 
         They are counted here: `tf.summary.histogram` would take 240 bytes for each number.
         """
-        with self.writer.as_default(step=step):
+        with self._events(step):
             for name, values in numbers.items():
                 counts, edges = np.histogram(values, NUM_BUCKETS)
                 buckets = np.stack([edges[:-1], edges[1:], counts], axis=1).astype(np.float64)  # (30, 3)
                 tf.summary.write(name, buckets, metadata=create_summary_metadata(display_name=None, description=None))
-        self.writer.flush()
 
     def samples(self, step: int, examples: list[dict]) -> None:
         """Adds predictions of some examples; TensorBoard shows them as text."""
         self.note("samples", step, {"examples": examples})
-        with self.writer.as_default(step=step):
+        with self._events(step):
             tf.summary.text("samples", "\n\n".join(as_text(example) for example in examples))
-        self.writer.flush()
 
 
 def memory_gib() -> float:

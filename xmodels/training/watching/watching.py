@@ -96,7 +96,10 @@ class Watch:
     def _end_profile(self) -> None:
         if self.profiling:
             self.profiling = False
-            tf.profiler.experimental.stop()
+            try:
+                tf.profiler.experimental.stop()
+            except (tf.errors.OpError, OSError) as error:  # of a full disk, say
+                print_status(f"Warning: {self.folder}: the profile could not be written ({str(error)[:200]}).")
 
     def rates(self, tokens_per_second: float) -> dict[str, float]:
         """Returns what joins a line of the log: the norm of the last step's gradient, if it is finite, and the share of the
