@@ -93,6 +93,7 @@ class HuggingFace(Format):
         old_endings: endings of names that older files have, -> the present ones.
         buffers: patterns of names that hold no weights.
         tied: a copy of a tensor -> the name under which it counts.
+        spares: a tensor that counts only where another one is missing -> that one. It is written as its copy.
         claims: tells the folders of a network from those of another one with the same `model_type`, by their config.json.
         untyped: whether folders that name no `model_type`, as those of 2018, are of this kind.
         continues: whether the network continues texts, so that its folder names the tokens with which they begin and end.
@@ -116,6 +117,7 @@ class HuggingFace(Format):
     old_endings: Mapping[str, str] = dataclasses.field(default_factory=dict)
     buffers: tuple[str, ...] = ()
     tied: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    spares: Mapping[str, str] = dataclasses.field(default_factory=dict)
     claims: Callable[[Mapping[str, Any]], bool] | None = None
     untyped: bool = False
     continues: bool = False

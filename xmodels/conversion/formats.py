@@ -66,6 +66,8 @@ class Table:
             initial values.
         lacks: configuration -> prefixes of the weights that networks of this configuration do not have, with or without the numbers
             that stand for placeholders.
+        has_row: (configuration, our name with placeholders, their numbers) -> whether a network of this configuration has this weight
+            under this name. Where layers of two kinds name a weight differently, it stands twice, with different placeholders.
     """
 
     config: type[TokenConfig]
@@ -81,6 +83,7 @@ class Table:
     counts: Callable[[Any], dict[str, int]] = counts_of
     optional: Mapping[str, str] = dataclasses.field(default_factory=dict)
     lacks: Callable[[Any], tuple[str, ...]] = lambda config: ()
+    has_row: Callable[[Any, str, Mapping[str, int]], bool] = lambda config, ours, place: True
 
     @property
     def forms(self) -> dict[str, Format]:

@@ -116,6 +116,7 @@ def write(path: str, loaded: Checkpoint) -> None:
     settings |= special_ids | form.infer_settings(loaded.config)
     settings |= heads.settings_of(table, loaded, tensors.num_classes(loaded.values, table))
     written = tensors.to_their_tensors(loaded.values, table.variables(form), table, loaded.config)
+    written |= {spare: written[original] for spare, original in form.spares.items() if original in written}
     write_weights(written, os.path.join(path, WEIGHTS), "pt")
     write_json(os.path.join(path, CONFIG), settings)
     if form.continues or loaded.generation is not None:
@@ -199,6 +200,9 @@ def _without_duplicates(
 ) -> dict[str, np.ndarray]:
     """Drops buffers, and copies of tied tensors after a check that they are copies; `own` are neither in this network."""
     kept = {name: tensor for name, tensor in found.items() if name in own or not form.is_buffer(name)}
+    for spare, original in form.spares.items():
+        if spare in kept:
+            kept.setdefault(original, kept.pop(spare))
     for copy, original in form.tied.items():
         if copy in kept and copy not in own:
             tensor = kept.pop(copy)

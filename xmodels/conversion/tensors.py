@@ -78,6 +78,8 @@ def rows(
             place = dict(zip(placeholders, numbers, strict=True))
             if ours.startswith(lacks) or ours.format(**place).startswith(lacks):
                 continue
+            if not table.has_row(config, ours, place):
+                continue
             found.append((ours.format(**place), table.axes[ours], theirs.format(**place), their_axes))
     return found
 

@@ -9,6 +9,7 @@ from keras import ops
 
 from xmodels.layers.attention.core import pad_tokens
 from xmodels.layers.cached_attention import CachedAttention
+from xmodels.layers.choices import choose
 from xmodels.layers.dropout import active_seed
 from xmodels.layers.hashes import normal_hashes
 from xmodels.layers.mixers import Numbers, number
@@ -56,7 +57,8 @@ class LshAttention(CachedAttention):
 
     Args:
         index: the number of the layer.
-        num_buckets: an even number. Others as in `LshNumbers` and `ProjectedMixer`.
+        num_buckets: an even number, or those of several hashes whose tuples are the buckets. Others as in `LshNumbers` and
+            `ProjectedMixer`.
     """
 
     numbers = LshNumbers
@@ -65,15 +67,15 @@ class LshAttention(CachedAttention):
     starts_from_attention = False
 
     def __init__(
-        self, *args, chunk_size: int, num_hashes: int, num_buckets: int, chunks_after: int, key_norm: str, duplicates: str,
-        across_buckets: bool, index: int, **kwargs,
+        self, *args, chunk_size: int, num_hashes: int, num_buckets: int | tuple[int, ...], chunks_after: int, key_norm: str,
+        duplicates: str, across_buckets: bool, index: int, **kwargs,
     ):  # fmt: skip
         super().__init__(*args, **kwargs)
         self.key = self.query
         self.chunk_size, self.num_hashes, self.chunks_after = chunk_size, num_hashes, chunks_after
         self.counts_once, self.across_buckets = duplicates == ONCE, across_buckets
         self.scale = self.head_dim**-0.5 if key_norm == PAPER else 1.0
-        self.factors = factors_of(num_buckets)
+        self.factors = num_buckets if isinstance(num_buckets, tuple) else factors_of(num_buckets)
         self.num_buckets = math.prod(self.factors)
         self.rotations = normal_hashes((index,), self.shape_of_rotations)
 
@@ -121,6 +123,9 @@ class LshAttention(CachedAttention):
             x: (B, H, L, K).
             real: int (B, L), 0 at padding, whose bucket is the last of a round.
         """
+        return choose(lambda: self._hash(x, real, training))
+
+    def _hash(self, x, real, training):
         seed = active_seed() if training else None
         rotations = self.rotations if seed is None else keras.random.normal(self.shape_of_rotations, seed=seed)
         x = ops.stop_gradient(ops.cast(x, "float32"))
@@ -224,7 +229,7 @@ class LshAttention(CachedAttention):
 
     def keep(self, x):
         key, value = super().keep(x)
-        return self.normalize(key) * self.head_dim**0.5, value  # `attend_to_kept` divides by the root
+        return self.normalize(key) / self.scale, value  # `attend_to_kept` multiplies by it
 
     def bias(self, queries, keys):
         itself = ops.equal(ops.expand_dims(queries, 1), ops.expand_dims(keys, 0))
