@@ -167,10 +167,18 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     "is_reversed": _label("1 where an example reads backwards"),
     "dialogue_labels": _label("1 where all turns are of the same dialogue"),
     # Pairs of words that stand near each other.
-    "center_ids": (Feature(L, "int32", "the word of each pair in whose window the other one stands"),),
+    "center_ids": (
+        Feature(
+            L, "int32", "the word of each pair in whose window the other one stands; or the words that stay of a text"
+        ),
+    ),
     "context_ids": (Feature(L, "int32", "the other word of each pair"),),
     "pair_weights": (Feature(L, "float32", "0 where a slot holds no pair"),),
-    "negative_ids": (Feature(NL, "int32", "words drawn by chance for each pair"),),
+    "negative_ids": (Feature(L, "int32", "words drawn by chance, for each block of words"),),
+    "window_starts": (Feature(L, "int32", "the first place of the window of each word; 1 where there is no word"),),
+    "window_ends": (Feature(L, "int32", "the last place of the window of each word; 0 where there is no word"),),
+    "node_ids": (Feature(NL, "int32", "the inner nodes on the way to each word through a tree, from the root on"),),
+    "node_codes": (Feature(NL, "int32", "which way, 0 or 1, it takes at each of them; -1 where it has ended"),),
     # Labelled examples.
     "example_ids": (
         Feature((), "int32", "the place of the example in its input; the windows of a question share one"),

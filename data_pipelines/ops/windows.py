@@ -1,4 +1,4 @@
-"""Pairs of words that stand near each other, for skip-gram with negative sampling (Mikolov et al., 2013)."""
+"""Words and the windows around them, for skip-gram, CBOW and fastText (Mikolov et al., 2013; Bojanowski et al., 2017)."""
 
 import math
 
@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from data_pipelines.ops.compose import Op
 from data_pipelines.ops.seeds import fold, take_seed, uniform
+
+BLOCK = 32  # words are read in blocks of so many, `xmodels.layers.word_windows`
 
 
 def keep_probabilities(counts: np.ndarray, sample: float = 1e-3) -> np.ndarray:
@@ -23,69 +25,84 @@ def noise_distribution(counts: np.ndarray, exponent: float = 0.75) -> np.ndarray
     return weights / max(weights.sum(), 1e-12)
 
 
-def num_slots(sequence_length: int, window: int) -> int:
-    """Pairs that an example has room for: four standard deviations above the mean without subsampling."""
-    deviation = 2.0 * math.sqrt(sequence_length * (window**2 - 1) / 12.0)
-    return min(2 * sequence_length * window, math.ceil(sequence_length * (window + 1) + 4.0 * deviation))
+def num_slots(sequence_length: int, shares: np.ndarray, keep: np.ndarray) -> int:
+    """Returns how many of the words of an example there is room for, N: four standard deviations above the mean of those that stay,
+    filled up to whole blocks."""
+    mean = float(np.sum(shares * keep))
+    wanted = sequence_length * mean + 4.0 * math.sqrt(sequence_length * mean * (1.0 - min(mean, 1.0)))
+    return min(sequence_length, BLOCK * math.ceil(wanted / BLOCK)) if wanted else sequence_length
 
 
-def skip_gram_pairs(
-    sequence_length: int, keep: np.ndarray, noise: np.ndarray, window: int = 5, negatives: int = 5, ends: tuple = ()
+def num_blocks(slots: int) -> int:
+    """Returns K, the number of blocks of a row of so many words."""
+    return 1 if slots % BLOCK else slots // BLOCK
+
+
+def word_windows(
+    sequence_length: int, shares: np.ndarray, keep: np.ndarray, noise: np.ndarray, window: int = 5, negatives: int = 32,
+    ends: tuple = (), further: Op | None = None,
 ) -> Op:  # fmt: skip
-    """Centers, their contexts, and negatives, anew in every epoch.
+    """Chooses words that stay, the window of each, and negatives, anew in every epoch.
 
     Rare words stay, frequent ones are left out before windows are formed, so these reach further; a window has 1 to `window`
     words to each side and does not reach across an end of text.
 
     Args:
+        shares: the share of each word in the text, (V,).
         keep: of `keep_probabilities`; 0 for what is no word.
         noise: of `noise_distribution`.
-        negatives: K, drawn for each pair.
+        negatives: S, drawn for all words of a block together; 0 for none.
         ends: ids at which a text ends.
+        further: an op that adds features of `center_ids`, such as `tree_paths`.
 
     Reads:  token_ids (B, N), segment_lengths (B, 2), seed (B,), of runs of at most `sequence_length` + 1 pieces.
-    Writes: token_ids, padding_mask (B, L), the text that was read; center_ids, context_ids (B, P), pair_weights (B, P), 0 where
-            a slot is unused; negative_ids (B, P, K).
+    Writes: token_ids, padding_mask (B, L), the text that was read; center_ids (B, N), the words that stay, at the left;
+            window_starts, window_ends (B, N), the first and the last place of the window of each, 1 and 0 where there is no word;
+            negative_ids (B, K S), of the K blocks one behind the other.
     """
-    length, slots = sequence_length, num_slots(sequence_length, window)
+    length, slots = sequence_length, num_slots(sequence_length, shares, keep)
     cumulative = np.cumsum(noise)
     cumulative[-1] = max(cumulative[-1], 1.0)
-    offsets = np.array([d for d in range(-window, window + 1) if d], np.int32)  # (2 c,)
 
     def op(features):
         features, seed = take_seed(features)
         token_ids, real = _text(features, length)
-        words, parts, count = _subsampled(token_ids, real, uniform(fold(seed, 0), length))
-        reach = 1 + tf.cast(uniform(fold(seed, 1), length) * window, tf.int32)  # (B, L)
-        places = tf.range(length)[:, None] + offsets  # (L, 2 c)
-        inside = (places >= 0) & (places < count[:, None, None]) & (tf.range(length) < count[:, None])[:, :, None]
-        nearby = tf.clip_by_value(places, 0, length - 1)
-        inside &= tf.abs(offsets) <= reach[:, :, None]
-        inside &= tf.gather(parts, nearby, axis=1) == parts[:, :, None]  # (B, L, 2 c)
-        flat = tf.reshape(inside, [-1, length * len(offsets)])
-        contexts = tf.reshape(tf.gather(words, nearby, axis=1), tf.shape(flat))
-        centers = tf.repeat(words, len(offsets), axis=1)
-        number = tf.minimum(tf.reduce_sum(tf.cast(flat, tf.int32), axis=1), slots)
-        drawn = _drawn(cumulative, fold(seed, 2), slots * negatives)
-        features = {name: features[name] for name in ("seed", "example_weights") if name in features}
-        return {
-            **features, "token_ids": token_ids, "padding_mask": real,
-            "center_ids": _left(centers, flat, slots), "context_ids": _left(contexts, flat, slots),
-            "pair_weights": tf.cast(tf.range(slots) < number[:, None], tf.float32),
-            "negative_ids": tf.reshape(drawn, [-1, slots, negatives]),
+        words, parts, there = _subsampled(token_ids, real, uniform(fold(seed, 0), length))
+        reach = 1 + tf.cast(uniform(fold(seed, 1), slots) * window, tf.int32)  # (B, N)
+        place = tf.range(slots)[None, :]
+        starts = tf.maximum(place - reach, tf.searchsorted(parts, parts, side="left"))
+        ends_ = tf.minimum(place + reach, tf.searchsorted(parts, parts, side="right") - 1)
+        kept = {name: features[name] for name in ("seed", "example_weights") if name in features}
+        found = {
+            **kept, "token_ids": token_ids, "padding_mask": real, "center_ids": words,
+            "window_starts": tf.where(there, starts, 1), "window_ends": tf.where(there, ends_, 0),
         }  # fmt: skip
+        if negatives:
+            found["negative_ids"] = _drawn(cumulative, fold(seed, 2), num_blocks(slots) * negatives)
+        return further(found) if further else found
 
     def _subsampled(token_ids, real, draws):
-        """Returns the words that stay, moved to the left, the texts in which they stand, both (B, L), and how many they are,
-        (B,)."""
+        """Returns the words that stay, moved to the left, the texts in which they stand, and where there are words: (B, N)."""
         stay = real & (draws < tf.gather(tf.constant(keep, tf.float32), token_ids))
         ended = tf.reduce_any(token_ids[..., None] == tf.constant(ends, tf.int32), axis=-1) & real
-        parts = tf.cumsum(tf.cast(ended, tf.int32), axis=1)
-        return (
-            _left(token_ids, stay, length),
-            _left(parts, stay, length),
-            tf.reduce_sum(tf.cast(stay, tf.int32), axis=1),
-        )
+        there = tf.range(slots)[None, :] < tf.reduce_sum(tf.cast(stay, tf.int32), axis=1, keepdims=True)
+        parts = tf.where(there, _left(tf.cumsum(tf.cast(ended, tf.int32), axis=1), stay, slots), length + 1)
+        return _left(token_ids, stay, slots), parts, there
+
+    return op
+
+
+def tree_paths(nodes: np.ndarray, codes: np.ndarray) -> Op:
+    """Adds the way to each word in a tree of `huffman.paths`.
+
+    Reads:  center_ids (B, N).
+    Writes: node_ids (B, N, T), node_codes (B, N, T).
+    """
+
+    def op(features):
+        centers = features["center_ids"]
+        found = {"node_ids": tf.gather(nodes, centers), "node_codes": tf.gather(codes.astype(np.int32), centers)}
+        return {**features, **found}
 
     return op
 

@@ -1,4 +1,4 @@
-"""Skip-gram: pairs that are drawn, probabilities against gensim's, file formats, and a run from text to vectors."""
+"""Skip-gram and CBOW: windows that are drawn, probabilities against gensim's, file formats, and a run from text to vectors."""
 
 import json
 import pathlib
@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from data_pipelines.errors import CheckpointError, UsageError
-from data_pipelines.ops.windows import keep_probabilities, noise_distribution, num_slots, skip_gram_pairs
+from data_pipelines.ops.windows import keep_probabilities, noise_distribution, num_slots, word_windows
 from tests.helpers.invocation import invoke
 from xmodels.conversion import convert, word_vectors
 from xmodels.conversion.vectors import glove, word2vec
@@ -20,7 +20,8 @@ LENGTH, WORDS = 40, 9
 def drawn(token_ids, keep=None, window=5, negatives=2, ends=(), seed=0):
     rows = len(token_ids)
     noise = np.arange(1, WORDS + 1) / np.arange(1, WORDS + 1).sum()
-    op = skip_gram_pairs(LENGTH, np.ones(WORDS) if keep is None else keep, noise, window, negatives, ends)
+    shares, keep = np.full(WORDS, 1 / WORDS), np.ones(WORDS) if keep is None else keep
+    op = word_windows(LENGTH, shares, keep, noise, window, negatives, ends)
     lengths = np.tile([[LENGTH + 1, 0]], (rows, 1))
     seeds = tf.cast(tf.range(rows) + 1000 * seed, tf.uint64)
     found = op({"token_ids": tf.constant(token_ids), "segment_lengths": tf.constant(lengths), "seed": seeds})
@@ -28,8 +29,9 @@ def drawn(token_ids, keep=None, window=5, negatives=2, ends=(), seed=0):
 
 
 def pairs_of(found, row):
-    real = found["pair_weights"][row] > 0
-    return list(zip(found["center_ids"][row, real].tolist(), found["context_ids"][row, real].tolist(), strict=True))
+    words = found["center_ids"][row].tolist()
+    windows = zip(found["window_starts"][row].tolist(), found["window_ends"][row].tolist(), strict=True)
+    return [(words[i], words[j]) for i, (a, b) in enumerate(windows) for j in range(a, b + 1) if i != j]
 
 
 def test_probabilities_are_those_of_gensim():
@@ -54,16 +56,16 @@ def test_a_pair_at_distance_k_is_kept_in_c_minus_k_plus_1_of_c_windows():
     assert counts[5] == 0
 
 
-def test_pairs_are_mutual_in_reach_inside_of_texts_and_none_is_lost():
+def test_pairs_stand_in_reach_inside_of_texts_and_none_is_lost():
     draw = np.random.default_rng(0)
     text = draw.integers(1, WORDS, (64, LENGTH + 1), "int32")
     text[:, 17] = 0  # an end of text, which is no word
     keep = np.ones(WORDS)
     keep[0] = 0.0
     found = drawn(text, keep, window=5, ends=(0,))
-    assert found["pair_weights"].sum(axis=1).max() < num_slots(LENGTH, 5)  # so there was room for all
     # Of a text of n words 6 n pairs, less the 14 that would reach beyond its ends; here of 17 and 22 words.
-    assert found["pair_weights"].sum(axis=1).mean() == pytest.approx(6 * 39 - 2 * 14, rel=0.02)
+    sizes = np.maximum(found["window_ends"] - found["window_starts"], 0)
+    assert sizes.sum(axis=1).mean() == pytest.approx(6 * 39 - 2 * 14, rel=0.02)
     marked = text.copy()
     marked[:, :17], marked[:, 18:] = 1, 2
     for row, each in enumerate(pairs_of(drawn(marked, keep, ends=(0,)), row) for row in range(64)):
@@ -77,9 +79,22 @@ def test_windows_reach_across_words_that_are_left_out():
     assert {pair for row in range(8) for pair in pairs_of(drawn(text, keep, window=1), row)} == {(1, 1)}
 
 
+def test_there_is_room_for_all_words_that_stay():
+    keep = np.full(WORDS, 0.5)
+    text = np.random.default_rng(0).integers(0, WORDS, (200, 513), "int32")
+    op = word_windows(512, np.full(WORDS, 1 / WORDS), keep, np.full(WORDS, 1 / WORDS))
+    lengths = np.tile([[513, 0]], (200, 1))
+    found = op({"token_ids": text, "segment_lengths": lengths, "seed": tf.cast(tf.range(200), tf.uint64)})
+    slots = found["center_ids"].shape[1]
+    assert slots == num_slots(512, np.full(WORDS, 1 / WORDS), keep) == 320
+    there = tf.reduce_sum(tf.cast(found["window_ends"] > 0, tf.int32), axis=1).numpy()
+    assert there.max() < slots and there.mean() == pytest.approx(256, abs=3)
+    assert found["negative_ids"].shape == (200, slots // 32 * 32)
+
+
 def test_negatives_follow_the_distribution_and_draws_belong_to_examples():
     text = np.random.default_rng(0).integers(0, WORDS, (50, LENGTH + 1), "int32")
-    found, again, other = drawn(text), drawn(text), drawn(text, seed=1)
+    found, again, other = drawn(text, negatives=400), drawn(text, negatives=400), drawn(text, negatives=400, seed=1)
     shares = np.bincount(found["negative_ids"].ravel(), minlength=WORDS) / found["negative_ids"].size
     np.testing.assert_allclose(shares, np.arange(1, WORDS + 1) / 45, atol=0.01)
     np.testing.assert_array_equal(found["negative_ids"], again["negative_ids"])
@@ -123,22 +138,21 @@ def test_a_file_of_vectors_is_written_whole_or_not_at_all(write, tmp_path):
     assert path.read_bytes() == b"what was there" and list(tmp_path.iterdir()) == [path]
 
 
-def test_from_text_to_vectors(stream_records, tmp_path):
+@pytest.mark.parametrize(
+    ("system", "numbers"),
+    [("skip_gram", "hierarchical_softmax=true"), ("cbow", "")],
+)
+def test_from_text_to_vectors(system, numbers, stream_records, tmp_path):
     from xmodels.jobs.pretrain.run import Options, pretrain
     from xmodels.training.watching.progress import read_log
 
     run = str(tmp_path / "run")
     means = pretrain(
         Options(
-            system="skip_gram",
-            model_dir=run,
-            size="tiny",
-            data_dir=stream_records,
-            num_train_steps=4,
-            log_steps=2,
-            eval_steps=1,
+            system=system, model_dir=run, size="tiny", data_dir=stream_records, num_train_steps=4, log_steps=2, eval_steps=1,
+            set=numbers,
         )
-    )
+    )  # fmt: skip
     assert means["loss"] > 0
     entry = [e for e in read_log(f"{run}/log.jsonl") if e["kind"] == "train"][-1]
     assert entry["words_per_second"] >= entry["real_words_per_second"] > 0 and "tokens_per_second" not in entry
@@ -148,3 +162,5 @@ def test_from_text_to_vectors(stream_records, tmp_path):
     assert not {"[PAD]", "[UNK]"} & set(words)  # whose vectors are not learnt
     with pytest.raises(UsageError, match="exists already"):
         convert.save(convert.load(run), f"word2vec:{tmp_path}/vectors.txt")
+    with pytest.raises(UsageError, match="without `negatives`"):
+        pretrain(Options(system=system, model_dir=f"{run}-2", size="tiny", data_dir=stream_records, set="negatives=0"))

@@ -15,9 +15,10 @@ from xmodels.models.skip_gram import SkipGram, SkipGramConfig
 from xmodels.objectives.base import Objective, together
 from xmodels.objectives.causal_lm import CausalLM
 from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.objectives.negative_sampling import NegativeSampling
 from xmodels.objectives.next_sentence import NextSentence
-from xmodels.objectives.skip_gram import NegativeSampling
 from xmodels.objectives.untied_lm import UntiedLM
+from xmodels.objectives.word_windows import Contexts
 from xmodels.training.devices import distribution
 from xmodels.training.loop import Loop
 from xmodels.training.optimizers.optimization import Optimization
@@ -156,12 +157,16 @@ def test_objectives_with_a_pass_of_their_own_are_not_joined():
 
 
 def pairs(seed=0, rows=4):
+    """Rows of `PAIRS` words, the last of which is none, with windows of up to 2 words to each side."""
     draw = np.random.default_rng(seed)
-    ids = lambda *shape: draw.integers(0, WORDS, (rows, *shape), "int32")  # noqa: E731
+    place, reach = np.arange(PAIRS), draw.integers(1, 3, (rows, PAIRS))
+    real = place < PAIRS - 1
     return {
-        "padding_mask": np.ones((rows, 5), bool), "center_ids": ids(PAIRS), "context_ids": ids(PAIRS),
-        "negative_ids": ids(PAIRS, NEGATIVES), "pair_weights": (draw.random((rows, PAIRS)) < 0.8).astype("float32"),
-        "example_weights": np.ones((rows,), "float32"),
+        "padding_mask": np.ones((rows, 5), bool), "center_ids": draw.integers(0, WORDS, (rows, PAIRS), "int32"),
+        "window_starts": np.where(real, np.maximum(place - reach, 0), 1).astype("int32"),
+        "window_ends": np.where(real, np.minimum(place + reach, PAIRS - 2), 0).astype("int32"),
+        "negative_ids": draw.integers(0, WORDS, (rows, NEGATIVES), "int32"),
+        "example_weights": np.ones((rows,), "float32"), "token_ids": np.zeros((rows, 5), "int32"),
     }  # fmt: skip
 
 
@@ -173,7 +178,7 @@ def skip_gram(optimizer="sgd", sparse=True, strategy="one_device", clip_norm=0.0
         backbone.contexts.embeddings.assign(np.random.default_rng(0).normal(size=(WORDS, 4)))
         if not sparse:
             backbone.sparse_tables = ()
-        streams = single(NegativeSampling(), Rows(pairs()))
+        streams = single(NegativeSampling(Contexts(), 2, 5), Rows(pairs()))
         optimizer = optimizer_of(optimizer, 0.5).make_optimizer()
         return Learner(
             strategy, backbone, streams, optimizer, clip_norm, jit_compile=jit_compile, memory=Memory(**memory)
@@ -223,13 +228,18 @@ def test_a_step_is_the_update_of_word2vec():
     )
     batch = pairs()
     found, slopes = train(learner, 1), [np.zeros_like(words), np.zeros_like(contexts)]
-    for row, slot in np.argwhere(batch["pair_weights"] > 0):
-        center, context = batch["center_ids"][row, slot], batch["context_ids"][row, slot]
-        drawn = [n for n in batch["negative_ids"][row, slot] if n != context]  # skipped, not drawn again
-        for word, label in ((context, 1.0), *((n, 0.0) for n in drawn)):
-            error = label - 1.0 / (1.0 + np.exp(-words[center] @ contexts[word]))
-            slopes[0][center] += error * contexts[word]
-            slopes[1][word] += error * words[center]
+    for row, place in np.ndindex(batch["center_ids"].shape):
+        center, window = (
+            batch["center_ids"][row, place],
+            slice(batch["window_starts"][row, place], batch["window_ends"][row, place] + 1),
+        )
+        for other in set(range(PAIRS)[window]) - {place}:
+            context = batch["center_ids"][row, other]
+            drawn = [n for n in batch["negative_ids"][row] if n != context]  # skipped, not drawn again
+            for word, label, rate in ((context, 1.0, 1.0), *((n, 0.0, 5 / NEGATIVES) for n in drawn)):
+                error = rate * (label - 1.0 / (1.0 + np.exp(-words[center] @ contexts[word])))
+                slopes[0][center] += error * contexts[word]
+                slopes[1][word] += error * words[center]
     np.testing.assert_allclose(found["backbone.words.embeddings"], words + 0.5 * slopes[0], atol=1e-5)
     np.testing.assert_allclose(found["backbone.contexts.embeddings"], contexts + 0.5 * slopes[1], atol=1e-5)
 

@@ -1,4 +1,4 @@
-"""The word vectors and context vectors of skip-gram (Mikolov et al., 2013a, arXiv 1301.3781; 2013b, NIPS)."""
+"""The word vectors and context vectors of skip-gram and CBOW (Mikolov et al., 2013a, arXiv 1301.3781; 2013b, NIPS)."""
 
 import dataclasses
 from typing import ClassVar
@@ -34,6 +34,7 @@ class SkipGram(Backbone):
 
     config_class = SkipGramConfig
     any_length = True
+    word_features: ClassVar[tuple[str, ...]] = ("center_ids",)  # what `word_states` reads
     sparse_tables = ("words.embeddings", "contexts.embeddings")
 
     def __init__(self, config: SkipGramConfig, **kwargs):
@@ -51,16 +52,10 @@ class SkipGram(Backbone):
     def call(self, features, training=None):
         return {"sequence_output": self.words(features["token_ids"])}
 
-    def pair_scores(self, center_ids, context_ids, negative_ids):
-        """Returns dot products of words with their contexts, (B, P), and with K negatives, (B, P, K).
-
-        Args:
-            center_ids, context_ids: int (B, P).
-            negative_ids: int (B, P, K).
-        """
-        words = self.words(center_ids)  # (B, P, D)
-        positive = ops.sum(words * self.contexts(context_ids), axis=-1)
-        return positive, ops.einsum("bpd,bpkd->bpk", words, self.contexts(negative_ids))
+    def word_states(self, batch):
+        """Returns the vectors of `center_ids`, (B, L, D), and how many rows each of them is the mean of, (B, L)."""
+        centers = batch["center_ids"]
+        return self.words(centers), ops.ones(centers.shape, "float32")
 
 
 # 100 is the default of word2vec.c, 300 the width of the vectors for Google News.

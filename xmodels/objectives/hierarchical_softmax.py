@@ -1,0 +1,34 @@
+"""A softmax over words as the decisions on the way through a binary tree (Mikolov et al., 2013b, section 2.2; word2vec.c)."""
+
+import keras
+from keras import ops
+
+from data_pipelines.features import Feature
+from xmodels.objectives.word_windows import Center, Contexts, WindowObjective
+
+
+class HierarchicalSoftmax(WindowObjective):
+    """- sum over the nodes n on the way to a word of log sigmoid(±x . n), for each prediction of the word (2013b, section 2.2).
+
+    A word is likelier the more its way agrees with the signs: plus where the code of the way is 0, as in word2vec.c.
+
+    Args:
+        predict, reach: of `WindowObjective`.
+        num_nodes: inner nodes of the tree.
+        width: D.
+    """
+
+    needs = WindowObjective.needs | {"node_ids": Feature((None, None)), "node_codes": Feature((None, None))}
+    sparse_tables = ("nodes.embeddings",)
+
+    def __init__(self, predict: Contexts | Center, reach: int, num_nodes: int, width: int, **kwargs):
+        super().__init__(predict, reach, **kwargs)
+        self.nodes = keras.layers.Embedding(max(1, num_nodes), width, "zeros", name="nodes")
+        self.nodes.build(None)
+
+    def score(self, outputs, batch, backbone):
+        inputs, windows = self.inputs(backbone, batch)
+        scores, weights = self.predict.paths(inputs, ops.cast(self.nodes(batch["node_ids"]), "float32"), windows)
+        codes = ops.cast(batch["node_codes"], "float32")[:, :, None]  # (B, N, 1, T)
+        losses = ops.softplus(scores * (2.0 * codes - 1.0)) * ops.cast(codes >= 0, "float32")
+        return {"hierarchical_softmax": (ops.sum(losses * weights[..., None]), ops.sum(weights))}, {}
