@@ -145,7 +145,7 @@ def heads_without_place(loaded: Checkpoint, target: str) -> set[str]:
     """Returns the labels of the heads of a checkpoint that the format of a target does not have."""
     if not formats.has_table(loaded.model):
         return set()
-    kind, table = names.split(target)[0], formats.table_of(loaded.model)
+    kind, table = names.split(target)[0], formats.table_of(loaded.model, loaded.config)
     loaded = stand_ins.rename_heads(loaded) if kind == "hf" else loaded
     labels = {name.split(".")[1] for name in loaded.values if name.startswith("objective.")}
     if kind not in ("tf1", "paddle", "keras_hub"):
@@ -158,7 +158,7 @@ def fields_without_place(loaded: Checkpoint, target: str) -> list[str]:
     """Returns the fields of the configuration that a target of another format leaves out, with their weights: those that are
     given."""
     kind = names.split(target)[0]
-    form = formats.table_of(loaded.model).forms.get(kind) if formats.has_table(loaded.model) else None
+    form = formats.table_of(loaded.model, loaded.config).forms.get(kind) if formats.has_table(loaded.model) else None
     return sorted(name for name in (form.left_out if form else ()) if getattr(loaded.config, name) is not None)
 
 
@@ -171,7 +171,7 @@ def lost_ids(loaded: Checkpoint, target: str) -> str:
     wanted = {key: roles.get(role) for key, role in hugging_face.SPECIAL_IDS.items()}
     given = dict(loaded.special_ids)
     if (start := loaded.decoder_ids.get(hugging_face.DECODER_START)) is not None:
-        role = formats.table_of(loaded.model).hugging_face.decoder_start
+        role = formats.table_of(loaded.model, loaded.config).hugging_face.decoder_start
         given[hugging_face.DECODER_START] = start
         wanted[hugging_face.DECODER_START] = roles.get(role, roles.get(SEP) if role == EOS else None)
     return ", ".join(f"`{key}` {value}" for key, value in given.items() if wanted[key] != value)
@@ -201,7 +201,7 @@ def outputs(loaded: Checkpoint) -> dict[str, np.ndarray]:
     found = dict(backbone(batch))
     logits = {}
     if formats.has_table(loaded.model):
-        table = formats.table_of(loaded.model)
+        table = formats.table_of(loaded.model, loaded.config)
         for head in table.heads:
             task = table.tasks.get(head.label)
             if task and (loaded.pooling or task.own_flags(loaded)):
@@ -213,7 +213,7 @@ def outputs(loaded: Checkpoint) -> dict[str, np.ndarray]:
 
 def _logits(head: formats.Head, found, batch, backbone, loaded: Checkpoint):
     """Returns what a head says of the outputs of the network, with its weights of the checkpoint."""
-    num_classes = tensors.num_classes(loaded.values, formats.table_of(loaded.model))
+    num_classes = tensors.num_classes(loaded.values, formats.table_of(loaded.model, loaded.config))
     objective = head.make(loaded.config, num_classes)
     logits = head.logits(objective, found, batch, backbone)  # creates the weights
     if not objective.weights:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from data_pipelines.errors import CheckpointError
-from xmodels.conversion import tables
+from xmodels.conversion import mixer_tables, tables
 from xmodels.conversion.axes import axes_of, counts_of, lengths_of
 from xmodels.conversion.format_types import TASK_CLASSES, Format, HuggingFace, KerasHub, Paddle, TensorFlow1
 from xmodels.interfaces.reading import Reading
@@ -189,12 +189,27 @@ def has_table(model: str) -> bool:
     return model in models_with_tables()
 
 
-def table_of(model: str) -> Table:
-    """Returns the `TABLE` of `xmodels/conversion/tables/<model>.py`."""
+def table_of(model: str, config: Any = None) -> Table:
+    """Returns the `TABLE` of `xmodels/conversion/tables/<model>.py`.
+
+    Args:
+        config: of the network. Where its mixer has a table of its own, such as `xmodels/conversion/mixer_tables/longformer.py`, that
+            one is returned.
+    """
     if not has_table(model):
         known = ", ".join(models_with_tables())
         raise CheckpointError(f"No table says how to convert the model {model!r}. Known: {known}.")
+    for module in _of_mixers():
+        if (model, getattr(config, "mixer", None)) == (module.MODEL, module.MIXER):
+            return module.TABLE
     return importlib.import_module(f"{tables.__name__}.{model}").TABLE
+
+
+@functools.cache
+def _of_mixers() -> list[Any]:
+    """Returns the modules of the tables of networks with another mixer, which have `MODEL`, `MIXER` and `TABLE`."""
+    found = sorted(module.name for module in pkgutil.iter_modules(mixer_tables.__path__))
+    return [importlib.import_module(f"{mixer_tables.__name__}.{name}") for name in found]
 
 
 def table_for(stored: Mapping[str, Any]) -> tuple[Table, str]:
@@ -206,7 +221,10 @@ def table_for(stored: Mapping[str, Any]) -> tuple[Table, str]:
         form = forms[model]
         if form.untyped if model_type is None else form.fixed["model_type"] == model_type:
             return table_of(model), model
-    types = ", ".join(dict.fromkeys(form.fixed["model_type"] for form in forms.values()))
+    others = {module.TABLE.hugging_face.fixed["model_type"]: module for module in _of_mixers()}
+    if model_type in others:
+        return others[model_type].TABLE, others[model_type].MODEL
+    types = ", ".join(dict.fromkeys([*(form.fixed["model_type"] for form in forms.values()), *others]))
     raise CheckpointError(f"No table says how to convert the model type {model_type!r}. Known: {types}.")
 
 

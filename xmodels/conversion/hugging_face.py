@@ -107,7 +107,7 @@ def _decoder_ids(path: str, stored: dict, generation: dict | None, vocabulary_si
 
 def write(path: str, loaded: Checkpoint) -> None:
     """Fills the existing folder `path` with what `from_pretrained` reads."""
-    table = formats.table_of(loaded.model)
+    table = formats.table_of(loaded.model, loaded.config)
     form = table.hugging_face
     architecture = next(name for name, own in table.classes if own <= loaded.heads)
     settings = {"architectures": [architecture], "dtype": "float32", "torch_dtype": "float32"}

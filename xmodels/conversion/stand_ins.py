@@ -19,7 +19,7 @@ def tasks() -> dict[str, ModuleType]:
 
 def rename_heads(loaded: Checkpoint) -> Checkpoint:
     """Returns a checkpoint whose head has the name of the task that formats have a word for; others as they stand."""
-    known = formats.table_of(loaded.model).tasks if formats.has_table(loaded.model) else ()
+    known = formats.table_of(loaded.model, loaded.config).tasks if formats.has_table(loaded.model) else ()
     for task in loaded.heads & set(tasks()):
         if tasks()[task].WRITTEN_AS in known:
             return _rename(loaded, task, tasks()[task].WRITTEN_AS)

@@ -126,7 +126,7 @@ def make_checkpoint(
     labels=None, tokenizer=None,
 ) -> Checkpoint:  # fmt: skip
     """Joins what a reader has found. Missing optional parts get initial values; missing heads stay absent."""
-    table = table_of(model)
+    table = table_of(model, config)
     values, absent = to_our_values(tensors, variables, table, config, source)
     warnings = [f"{source} holds no weights for {group}." for group in absent if not table.is_task(group)]
     for part in absent:

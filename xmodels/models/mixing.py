@@ -101,6 +101,7 @@ class MixerConfig(AttentionConfig):
             raise CheckpointError(
                 f"{source}: `{PREFIX}{unknown[0]}` is no number of the mixer {name}. Its numbers: {listed}."
             )
-        check_fields(kind, given, source, prefix=PREFIX)
+        of_numbers = {ours.removeprefix(PREFIX): theirs for ours, theirs in spelled.items() if ours.startswith(PREFIX)}
+        check_fields(kind, given, source, of_numbers, prefix=PREFIX)
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
         return super().from_json({**own, "mixer_numbers": given}, source, spelled)

@@ -15,7 +15,7 @@ from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels import systems
 from xmodels.conversion.configurations import config_from
-from xmodels.conversion.formats import has_table, table_of
+from xmodels.conversion.formats import has_table, table_for, table_of
 from xmodels.jobs.pretrain import length_schedule, system_settings
 from xmodels.jobs.pretrain.batches import rows_per_batch
 from xmodels.jobs.step_options import check_batch_size
@@ -123,6 +123,8 @@ def _config_of_file(options, system, vocabulary_size: int) -> TokenConfig:
         config = config_class.from_json(_with_mixer(values, options.mixer), options.model_config_file)
     else:
         table = table_of(systems.model_of(system))
+        if values.get("model_type") and table_for(values)[1] == systems.model_of(system):
+            table = table_for(values)[0]  # that of its mixer
         theirs = OF_HUGGING_FACE & values.keys() or not table.tensorflow1
         form = table.hugging_face if theirs else table.tensorflow1
         config = config_from(form, values, config_class, options.model_config_file)
