@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from data_pipelines.corpora.compression import kind_of
+from data_pipelines.corpora.delimiters import delimiter_of
 from data_pipelines.corpora.json_lists import is_list, read_list
 from data_pipelines.corpora.labelled import as_text, as_texts, first_of, name_of, read_json_lines
 from data_pipelines.corpora.tables import records
@@ -104,7 +105,7 @@ def _read_c3(path: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
 def _read_separated(path: str, kind: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
     """Yields rows with SWAG's names in the first line, or with none: question, choices, answer."""
     with open_text(path) as file:
-        found = records(file, "," if kind == ".csv" else "\t", lambda number: f"{path}, line {number}")
+        found = records(file, delimiter_of(kind), lambda number: f"{path}, line {number}", quoted=kind == ".csv")
         rows = ((f"{path}, line {number}", fields) for number, fields in found if fields)
         first = next(rows, None)
         if first is None:

@@ -7,10 +7,11 @@ several parts reads all, and keeps every so many blocks.
 
 import bisect
 import dataclasses
+import glob
 import itertools
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from data_pipelines.corpora import (
     dialogue,
@@ -25,7 +26,7 @@ from data_pipelines.corpora import (
 )
 from data_pipelines.corpora.compression import beginning, is_compressed
 from data_pipelines.corpora.documents import Document
-from data_pipelines.corpora.files import expand_with_sizes, split_sources
+from data_pipelines.corpora.files import expand_with_sizes, split_fields, split_patterns, split_sources
 from data_pipelines.corpora.layouts import AUTO, VERBATIM, Layout, format_of, parse
 from data_pipelines.corpora.lines import Piece
 from data_pipelines.corpora.mixture import mix
@@ -48,6 +49,7 @@ READERS = {
     "tfds": tfds.read,
 }
 PLAIN = "sentences", "text", "documents"
+WITH_FIELDS = "jsonl", "tsv", "csv", "parquet", "parallel", "dialogue", "tfds", VERBATIM
 MOST_SHARES = 16  # parts that read the same file whole, each for its share
 _LOOKED_AT = 16  # files whose beginnings are looked at before the work
 
@@ -62,6 +64,7 @@ class Source:
         sizes, offsets: of each file, and where it begins, with all files one behind the other; last of `offsets` stands the end.
         layout: how to read each file.
         is_utf8: whether text files may be cut at bytes.
+        fields: file -> {choice of `Reading`: value}, for files that have fields of their own.
     """
 
     weight: float
@@ -71,6 +74,11 @@ class Source:
     offsets: array
     layout: Layout
     is_utf8: bool = True
+    fields: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+
+    def reading_of(self, path: str, reading: Reading) -> Reading:
+        """Returns how a file is read: with the fields that `--input_file` gives it."""
+        return dataclasses.replace(reading, **self.fields[path]) if path in self.fields else reading
 
     def share(self, part: int, num_parts: int) -> "Share":
         total = self.offsets[-1]
@@ -83,6 +91,7 @@ class Source:
             targets=self.targets and self.targets[first:last],
             sizes=self.sizes[first:last],
             offsets=self.offsets[first : last + 1],
+            fields={path: self.fields[path] for path in self.paths[first:last] if path in self.fields},
         )
         return Share(held, low, high, total // num_parts)
 
@@ -207,7 +216,7 @@ def read_documents(part: Part, monitor: Monitor | None = None) -> Iterator[Docum
 
 def _read_share(share: Share, reading: Reading, monitor: Monitor) -> Iterator[Document]:
     for piece in share.pieces():
-        yield from READERS[piece.format](piece, reading, monitor)
+        yield from READERS[piece.format](piece, share.source.reading_of(piece.path, reading), monitor)
 
 
 def open_corpus(
@@ -249,8 +258,9 @@ def open_corpus(
 
 
 def _open_source(pattern, weight, asked: Layout, reading, target_file) -> tuple[Source, int]:
-    sets = [part.strip() for part in pattern.split(",") if part.strip().startswith(tfds.PREFIX)]
-    rest = ",".join(part for part in pattern.split(",") if not part.strip().startswith(tfds.PREFIX))
+    given = [split_fields(part) for part in split_patterns(pattern)]
+    sets = [part for part, _ in given if part.startswith(tfds.PREFIX)]
+    rest = ",".join(part for part, _ in given if not part.startswith(tfds.PREFIX))
     if sets and not asked.otherwise.startswith(AUTO):
         raise UsageError(f"{sets[0]}: leave out --input_format={asked.otherwise}; a prepared data set knows its own.")
     paths, sizes = expand_with_sizes(rest) if rest.strip() else ([], array("q"))
@@ -271,12 +281,39 @@ def _open_source(pattern, weight, asked: Layout, reading, target_file) -> tuple[
     layout = _found(paths, asked, reading)
     if layout is None:
         raise DataError(f"--input_file={pattern}: the {num_empty + len(paths)} file(s) hold no text.")
-    return Source(weight, paths, targets, sizes, offsets, layout, reading.codec == encodings.UTF_8), num_empty
+    fields = _fields_of_files(given, layout)
+    return Source(weight, paths, targets, sizes, offsets, layout, reading.codec == encodings.UTF_8, fields), num_empty
+
+
+def _fields_of_files(given: list[tuple[str, dict[str, str]]], layout: Layout) -> dict[str, dict[str, str]]:
+    """Returns the fields of each file that has its own.
+
+    Raises:
+        UsageError: a file has two, or is of a format without fields.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for pattern, fields in given:
+        if not fields:
+            continue
+        for path in [pattern] if pattern.startswith(tfds.PREFIX) else glob.iglob(pattern, recursive=True):
+            if found.setdefault(path, fields) != fields:
+                raise UsageError(
+                    f"--input_file: {path} has two fields, {_shown(found[path])} and {_shown(fields)}. Give it one."
+                )
+            if layout.of(path) not in WITH_FIELDS:
+                raise UsageError(
+                    f"--input_file={pattern}{_shown(fields)}: {path} is read as {layout.of(path)}, which has no fields."
+                )
+    return found
+
+
+def _shown(fields: Mapping[str, str]) -> str:
+    return "{" + ",".join(f"{name.removesuffix('_field')}={value}" for name, value in fields.items()) + "}"
 
 
 def _by_pattern(patterns: str, asked: Layout) -> Layout:
     """Returns a rule for each of several names or globs, so that one file does not decide how all others are read."""
-    parts = [part.strip() for part in patterns.split(",") if part.strip()]
+    parts = split_patterns(patterns)
     plain = [part for part in parts if format_of(part, "auto:?") == "?"]
     return Layout(asked.otherwise, tuple((part, AUTO) for part in plain)) if len(plain) > 1 else asked
 

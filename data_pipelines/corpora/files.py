@@ -1,4 +1,4 @@
-"""The files that a flag names: lists, globs, weights."""
+"""The files that a flag names: lists, globs, weights, and the fields of files with records."""
 
 import glob
 import os
@@ -9,6 +9,34 @@ from array import array
 from data_pipelines.errors import DataError, UsageError
 
 _WEIGHT = re.compile(r"(.+):(\d+(?:\.\d*)?|\.\d+)")
+_FIELDS = re.compile(r"(.+)\{([^{}]*=[^{}]*)\}")
+FIELDS = {"text": "text_field", "target": "target_field"}  # what stands in braces behind a name -> the flag
+
+
+def split_patterns(patterns: str) -> list[str]:
+    """Returns the names or globs of a comma-separated list. A comma in braces belongs to its name."""
+    parts = re.split(r",(?![^{}]*\})", patterns) if "{" in patterns else patterns.split(",")
+    return [part.strip() for part in parts if part.strip()]
+
+
+def split_fields(pattern: str, flag: str = "--input_file") -> tuple[str, dict[str, str]]:
+    """Returns a name or glob, and what stands behind it in braces: `a.jsonl{text=body}` -> ("a.jsonl", {"text_field": "body"}).
+
+    A file whose name holds braces itself is that file.
+
+    Raises:
+        UsageError: something else stands in the braces.
+    """
+    found = _FIELDS.fullmatch(pattern)
+    if not found or os.path.lexists(pattern):
+        return pattern, {}
+    given = [each.partition("=") for each in found[2].split(",")]
+    names = [name.strip() for name, _, _ in given]
+    if set(names) - FIELDS.keys() or len(set(names)) < len(names) or not all(value.strip() for _, _, value in given):
+        raise UsageError(
+            f"{flag}={pattern}: expected the fields of text in the braces, {{text=NAME}} or {{text=NAME,target=NAME}}."
+        )
+    return found[1], {FIELDS[name]: value.strip() for name, (_, _, value) in zip(names, given, strict=True)}
 
 
 def split_sources(patterns: str) -> list[tuple[str, float]]:
@@ -17,7 +45,7 @@ def split_sources(patterns: str) -> list[tuple[str, float]]:
     Raises:
         UsageError: some patterns have weights and others not, a weight is 0, or nothing is named.
     """
-    parts = [part.strip() for part in patterns.split(",") if part.strip()]
+    parts = split_patterns(patterns)
     if not parts:
         raise UsageError("--input_file: name at least one text file, such as --input_file=corpus/*.txt.")
     found = [_WEIGHT.fullmatch(part) for part in parts]
@@ -43,7 +71,12 @@ def expand(patterns: str, flag: str = "--input_file") -> list[str]:
 def expand_with_sizes(patterns: str, flag: str = "--input_file") -> tuple[list[str], array]:
     """Returns the files as `expand` gives them, and their sizes. Looks at each file once, opens none."""
     sizes: dict[str, int] = {}
-    for pattern in filter(None, (part.strip() for part in patterns.split(","))):
+    for pattern in split_patterns(patterns):
+        pattern, fields = split_fields(pattern, flag)
+        if fields:
+            raise UsageError(
+                f"{flag}={pattern}{{…}}: fields in braces are for raw text. Name columns by --text_column and its like."
+            )
         matches = 0
         for path in glob.iglob(pattern, recursive=True):
             status = os.stat(path)

@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import itertools
 
+from data_pipelines.corpora import delimiters
 from data_pipelines.errors import UsageError
 
 TEXT_NAMES = ("text", "sentence", "text_a", "sentence1", "premise", "question", "content")
@@ -14,6 +15,11 @@ OTHER_NAMES = frozenset(
     "id idx index guid uid qid pid title body review comment tweet message document doc query passage answer context query_id "
     "sentiment target score rating polarity stars topic intent emotion similarity relevance split source date author lang".split()
 )
+SEPARATORS = (  # what may stand in the only name of a header -> how it is called, and what helps
+    (",", "commas", "rename it to *.csv"), ("\t", "tabs", "rename it to *.tsv"),
+    (";", "semicolons", "give --delimiter=semicolon, or part its columns by tabs and name it *.tsv"),
+    ("|", "bars", "give --delimiter=pipe, or part its columns by tabs and name it *.tsv"),
+)  # fmt: skip
 FLAGS = ("--text_column", "--text_pair_column", "--label_column")
 
 
@@ -103,11 +109,11 @@ def check_no_header(fields: list[str], wanted: list[int | None], place: str) -> 
 
 def _check_separator(header: list[str], path: str) -> None:
     """Raises a UsageError where the only name of a header looks like several, parted otherwise than the ending says."""
-    for separator, name, ending in ((",", "commas", ".csv"), ("\t", "tabs", ".tsv"), (";", "semicolons", ".tsv")):
+    for separator, name, mend in SEPARATORS:
         if len(header) == 1 and separator in header[0]:
-            how = "part its columns by tabs and name it" if separator == ";" else "rename it to"
+            told = "--delimiter does" if delimiters.is_given() else "its ending does"
             raise UsageError(
-                f"{path}: its columns are parted by {name} ({header[0]:.60}), which its ending does not say; {how} *{ending}."
+                f"{path}: its columns are parted by {name} ({header[0]:.60}), which {told} not say; {mend}."
             )
 
 

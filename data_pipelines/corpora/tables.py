@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from data_pipelines import strict_json
 from data_pipelines.corpora.compression import kind_of
+from data_pipelines.corpora.delimiters import delimiter_of
 from data_pipelines.corpora.headers import Columns, check_different, check_no_header, find_columns
 from data_pipelines.corpora.text_files import check_exists, open_text
 from data_pipelines.errors import DataError, UsageError
@@ -84,7 +85,7 @@ def iterate_table(
         raise UsageError(f"{path}: unknown kind of table {kind or '(no ending)'!r}. Known: .tsv, .csv, .jsonl.")
     with open_text(path) as file:
         table = _Table(path, columns, with_labels, bad_rows, may_be_empty, label_lists)
-        yield from (row for row in readers[kind](table, file, "," if kind == ".csv" else "\t") if table.accepts(row))
+        yield from (row for row in readers[kind](table, file, kind) if table.accepts(row))
 
 
 def _refusal(bad: list[BadRow], num_good: int = 0) -> DataError:
@@ -126,10 +127,10 @@ class _Table:
         return not empty
 
 
-def _separated(table: _Table, file, delimiter: str) -> Iterator[Row]:
+def _separated(table: _Table, file, kind: str) -> Iterator[Row]:
     return separated_rows(
-        file, delimiter, table.columns, table.with_labels, table.path, lambda number: f"{table.path}, line {number}",
-        refuse=table.refuse,
+        file, delimiter_of(kind), table.columns, table.with_labels, table.path, lambda number: f"{table.path}, line {number}",
+        refuse=table.refuse, quoted=kind == ".csv",
     )  # fmt: skip
 
 
@@ -146,6 +147,7 @@ def separated_rows(
     place: Callable[[int], str],
     longest_field: int = _LONGEST_FIELD,
     refuse: Callable[[str, str], None] = _refuse,
+    quoted: bool | None = None,
 ) -> Iterator[Row]:
     """Yields the rows of TSV (without quotes) or CSV; the first line names the columns unless they are chosen by position.
 
@@ -153,9 +155,10 @@ def separated_rows(
         place: gives file and line for messages, from the number of the first line of a row.
         refuse: called with the place of a row that cannot be used and what is wrong with it; raises an error, or the row is
             left out. A quote in CSV that is not closed is such, and so is text behind a closing one.
+        quoted: as of `records`.
     """
     header = wanted = None
-    for line, fields in records(lines, delimiter, place, refuse, longest_field):
+    for line, fields in records(lines, delimiter, place, refuse, longest_field, quoted):
         if not fields:
             continue
         if header is None and not columns.by_position:
@@ -190,10 +193,16 @@ def records(
     place: Callable[[int], str],
     refuse: Callable[[str, str], None] = _refuse,
     longest_field: int = _LONGEST_FIELD,
+    quoted: bool | None = None,
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yields the number of its first line and the fields of each row; behind a row that is refused the next line begins one."""
+    """Yields the number of its first line and the fields of each row; behind a row that is refused the next line begins one.
+
+    Args:
+        quoted: whether fields may stand in quotes; None: where commas part them.
+    """
     csv.field_size_limit(longest_field)
-    return (_quoted if delimiter == "," else _parted)(lines, delimiter, place, refuse)
+    quoted = delimiter == "," if quoted is None else quoted
+    return (_quoted if quoted else _parted)(lines, delimiter, place, refuse)
 
 
 def _parted(lines, delimiter, place, refuse) -> Iterator[tuple[int, list[str]]]:
@@ -250,7 +259,7 @@ def _quotes(error: str) -> str:
     )
 
 
-def _json(table: _Table, file, delimiter: str) -> Iterator[Row]:
+def _json(table: _Table, file, kind: str) -> Iterator[Row]:
     path, names = table.path, None
     for number, line in enumerate(file, 1):
         if not line.strip():

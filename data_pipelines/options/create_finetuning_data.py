@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from data_pipelines.finetuning.listing import TASKS, meaning
 from data_pipelines.options.declaration import REQUIRED, option
-from data_pipelines.options.input import encoding_option
+from data_pipelines.options.input import delimiter_option, encoding_option
 from data_pipelines.text.tokenizer_settings import TOKENIZERS
 
 
@@ -24,6 +24,7 @@ class RecordOptions:
     input_file: str = option(REQUIRED, "Input files: comma-separated names or globs, also .gz. Tables (.tsv, .csv, .jsonl) for classify, multi_label, regress, rank, siamese, translate; CoNLL or .conllu for tag; SQuAD or CMRC JSON for answer_span; JSON lines, C3, DREAM or CSV for choose; bAbI's files or its folder for answer_story.")  # fmt: skip
     target_file: str | None = option(None, "For translate: file with the translations, line by line. input_file is then plain text too.")  # fmt: skip
     encoding: str = encoding_option()
+    delimiter: str | None = delimiter_option()
     text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without a header. For tag: the position of the words.")  # fmt: skip
     text_pair_column: str | None = option(None, "Column of the second text, candidate or translation.")
     negative_column: str | None = option(None, "For siamese: column of a third text that does not match the first.")

@@ -48,7 +48,7 @@ OWN = {
         "task": "tasks.NAME.task", "init_checkpoint": None, "random_init": "baselines.random", "train_file": "tasks.NAME.train",
         "eval_file": "tasks.NAME.dev", "test_file": "tasks.NAME.test", "model_dir": None, "resume": None, "dry_run": None,
         "seed": "finetuning.seeds", "data_dir": None, "text_column": "tasks.NAME.text_column",
-        "text_pair_column": "tasks.NAME.text_pair_column", "label_column": "tasks.NAME.label_column",
+        "delimiter": None, "text_pair_column": "tasks.NAME.text_pair_column", "label_column": "tasks.NAME.label_column",
     },
 }  # fmt: skip
 OF_COST = ("train_batch_size", "gradient_accumulation_steps", "length_schedule", "pack_row_length")

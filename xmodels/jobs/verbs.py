@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any
 
-from data_pipelines.corpora import encodings
+from data_pipelines.corpora import delimiters, encodings
 from data_pipelines.options.declaration import modules_of, options_of
 from data_pipelines.paths import check_local
 from data_pipelines.quiet import quiet_start
@@ -45,7 +45,8 @@ def run(options: Any) -> Any:
     prefer_onednn()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    with encodings.assume(getattr(options, "encoding", None) or encodings.UTF_8):
+    encoding, delimiter = (getattr(options, name, None) for name in ("encoding", "delimiter"))
+    with encodings.assume(encoding or encodings.UTF_8), delimiters.assume(delimiter):
         if (check := getattr(options, "EARLY", None)) and "tensorflow" not in sys.modules:
             resolve(check)(options)
         with quiet_start():

@@ -12,7 +12,7 @@ import dataclasses
 from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, Option, option
-from data_pipelines.options.input import encoding_option
+from data_pipelines.options.input import delimiter_option, encoding_option
 from xmodels.tasks.base import find
 
 TaskOptions = find.all_options(find.EVALUATE)
@@ -26,6 +26,7 @@ class SourceOptions:
     model_dir: str = option(REQUIRED, "Run folder, a model folder that convert_checkpoint wrote, or hf:FOLDER.")
     test_file: str = option(REQUIRED, "Labelled rows: TSV, CSV or JSON lines. For language_model: text, passages or questions, as names or globs.")  # fmt: skip
     encoding: str = encoding_option()
+    delimiter: str | None = delimiter_option()
     text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without a header. Default: as given to finetune.")  # fmt: skip
     text_pair_column: str | None = option(None, "Column of the second text, for pairs.")
     label_column: str | None = option(None, "Column of the label.")

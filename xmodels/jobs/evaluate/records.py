@@ -15,7 +15,7 @@ from xmodels.tasks.base import find
 from xmodels.tasks.base.answer import compile_answer
 from xmodels.tasks.base.score import print_pictures
 
-TAKEN = ("task", "model_dir", "test_file", "batch_size", "plots", "output_file", "encoding")
+TAKEN = ("task", "model_dir", "test_file", "batch_size", "plots", "output_file", "encoding", "delimiter")
 BATCH_SIZE = 32
 
 

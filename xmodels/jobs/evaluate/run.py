@@ -35,6 +35,7 @@ def evaluate(options: Options) -> dict:
     parameters = [name for name in inspect.signature(function).parameters if name != "output_file"]
     known = [{"predictor": "model_dir", "source": "model_dir"}.get(name, name) for name in parameters] + [
         "encoding",
+        "delimiter",
         "output_file",
     ]
     for name in changed_options(options):

@@ -8,7 +8,7 @@ import dataclasses
 from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, Option, option
-from data_pipelines.options.input import encoding_option
+from data_pipelines.options.input import delimiter_option, encoding_option
 from xmodels.jobs.training_options import TrainingOptions
 from xmodels.tasks.base import find
 
@@ -30,6 +30,7 @@ class SourceOptions:
     eval_file: str | None = option(None, "Labelled rows for evaluation during training; their score decides which epoch is kept.")  # fmt: skip
     test_file: str | None = option(None, "Labelled rows for the test score, which is computed once, at the end.")
     encoding: str = encoding_option()
+    delimiter: str | None = delimiter_option()
     text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without a header. Default: text, sentence, …")  # fmt: skip
     text_pair_column: str | None = option(None, "Column of the second text, for pairs.")
     label_column: str | None = option(None, "Column of the label. Default: label, class, …")

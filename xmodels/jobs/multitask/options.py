@@ -8,7 +8,7 @@ import dataclasses
 from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, option
-from data_pipelines.options.input import encoding_option
+from data_pipelines.options.input import delimiter_option, encoding_option
 from xmodels.jobs.training_options import DeviceOptions, OptimizationOptions, PrecisionOptions, RunOptions
 
 
@@ -28,6 +28,7 @@ class Options(OptimizationOptions, PrecisionOptions, RunOptions, DeviceOptions):
     vocab_file: str | None = option(None, "Vocabulary, if the checkpoint has none.")
     do_lower_case: bool | None = option(None, "Lower-case the text. Default: as the checkpoint says.")
     encoding: str = encoding_option()
+    delimiter: str | None = delimiter_option()
     num_train_epochs: float = option(5.0, "Number of passes over the batches of all tasks.", section="Training")
     early_stopping_patience: int | None = option(None, "Stop after this many epochs in a row without a better mean of the scores on the eval_files. Default: never.", minimum=1)  # fmt: skip
     warmup_proportion: float = option(0.1, "Warm-up, in which the learning rate rises, as a share of the steps.", maximum=1.0)  # fmt: skip

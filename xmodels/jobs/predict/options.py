@@ -10,7 +10,7 @@ import dataclasses
 from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, option
-from data_pipelines.options.input import encoding_option
+from data_pipelines.options.input import delimiter_option, encoding_option
 from xmodels.tasks.base import find
 
 TaskOptions = find.all_options(find.PREDICT)
@@ -25,6 +25,7 @@ class SourceOptions:
     text_pair: str | None = option(None, "Second text, for pairs; for stories, the question.")
     input_file: str | None = option(None, "Plain .txt with one text a line, or TSV, CSV, JSON lines. Stories: one sentence a line; questions end with a question mark, and a blank line ends a story.")  # fmt: skip
     encoding: str = encoding_option()
+    delimiter: str | None = delimiter_option()
     text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without a header. Default: as given to finetune.")  # fmt: skip
     text_pair_column: str | None = option(None, "Column of the second text, for pairs.")
 
