@@ -45,6 +45,19 @@ def test_rows_and_columns_say_the_same(model):
     assert ask(model, {"inputs": []}) == {"outputs": {"length": [], "text": []}}
 
 
+@pytest.mark.parametrize("by_rows", [True, False])
+def test_names_of_probabilities_stand_beside_the_answer(by_rows):
+    shares, labels = np.array([[0.25, 0.75]], np.float32), ["bad", "好"]
+    outputs = {"label": np.array([b"x"], object), "probabilities": shares}
+    found = json.loads(as_json(outputs, 1, by_rows, labels))
+    row = {"label": "x", "probabilities": [0.25, 0.75]}
+    expected = {"predictions": [row]} if by_rows else {"outputs": {name: [value] for name, value in row.items()}}
+    assert found == {**expected, "labels": labels}
+    for others in ({"label": outputs["label"]}, {"probabilities": shares[:, :1]}, {"probabilities": shares[0]}):
+        assert "labels" not in json.loads(as_json(others, 1, False, labels))
+    assert json.loads(as_json(outputs, 1, by_rows)) == expected
+
+
 def test_a_single_output_stands_without_its_name_and_lists_have_their_width(model):
     lists = {"query": ["", ""], "candidates": [["a", "bbb"], ["cc", ""]]}
     assert ask(model, {"signature_name": "ranked", "inputs": lists}) == {"outputs": [[1, 0], [0, 1]]}

@@ -363,7 +363,7 @@ def test_a_classifier_answers_as_predict_and_its_readme_do(exports):
         answers = together(client, address, [{"instances": [text]} for text in TEXTS])
         for answer, expected in zip(answers, predictions, strict=True):
             (found,) = answer.json()["predictions"]
-            assert found["label"] == expected.label
+            assert found["label"] == expected.label and answer.json()["labels"] == list(expected.probabilities)
             assert found["probabilities"] == pytest.approx(list(expected.probabilities.values()), abs=1e-5)
         assert client.get("/page/model.json").json()["labels"] == ["bad", "so so", "好"]
         body, expected = curl_of(export)

@@ -16,7 +16,8 @@ from xmodels.runs import errors
 from xmodels.runs.fine_tuned import choose_settings, read_task
 from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.base.signatures import ask
-from xmodels.tasks.classify.score import matthews
+from xmodels.tasks.classify.answer import Prediction
+from xmodels.tasks.classify.score import matthews, scores
 from xmodels.tasks.classify.serve import Server
 from xmodels.tasks.classify.task import Classify
 from xmodels.tasks.classify.thresholds import MEASURES, best_threshold
@@ -165,6 +166,22 @@ def test_the_threshold_of_two_labels_is_the_best_of_all(name):
         assert found == pytest.approx(max(every))
 
 
+@pytest.mark.parametrize("positive", [None, "a", "b"])
+def test_the_area_under_the_roc_curve_is_that_of_scikit_learn(positive):
+    from sklearn.metrics import roc_auc_score
+
+    draw = np.random.default_rng(2)
+    for _ in range(5):
+        shares = np.round(draw.random(40), 1).astype("float32")  # many are equal
+        right = draw.random(40) < 0.2 + 0.6 * shares
+        predictions = [Prediction("b" if p > 0.5 else "a", {"a": float(1 - p), "b": float(p)}) for p in shares]
+        found = scores(predictions, ["b" if each else "a" for each in right], positive_label=positive)
+        assert found["roc_auc"] == pytest.approx(roc_auc_score(right, shares), abs=1e-6)
+    assert np.isnan(scores(predictions, ["a"] * 40)["roc_auc"])
+    three = [Prediction("a", {"a": 0.5, "b": 0.3, "c": 0.2})]
+    assert "roc_auc" not in scores(three, ["a"])
+
+
 @pytest.mark.long
 def test_a_threshold_is_chosen_for_the_score_and_holds_wherever_the_run_answers(data, small_bert, tmp_path, capsys):
     run, dev = tmp_path / "run", data / "dev.tsv"
@@ -211,6 +228,8 @@ def test_what_is_of_two_labels_is_refused_of_more(data, small_bert, tmp_path, ca
     for flags, said in (
         ({"tune_threshold": True}, "--tune_threshold: is for two labels, and the rows have 3"),
         ({"best_metric": "positive_f1"}, "--best_metric=positive_f1: is for two labels"),
+        ({"best_metric": "roc_auc"}, "--best_metric=roc_auc: is for two labels"),
+        (two | {"best_metric": "roc_auc", "tune_threshold": True}, "is the same at every threshold"),
         (
             two | {"eval_file": data / "dev.tsv", "positive_label": "x"},
             "--positive_label=x: is no label; they are person",

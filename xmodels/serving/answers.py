@@ -12,6 +12,7 @@ from xmodels.serving.model import FILLED, Signature
 
 EMPTY = {"i": -1, "f": 0.0, "O": b"", "b": False}  # what fills up a row, by the kind of numpy
 Outputs = dict[str, np.ndarray]  # by name, (B, ...)
+PROBABILITIES = "probabilities"  # the output whose numbers are of labels
 
 
 def rows_of(outputs: Outputs, start: int, stop: int) -> Outputs:
@@ -51,10 +52,14 @@ def without_filling(outputs: Outputs, signature: Signature) -> Outputs:
     return {name: value[:, :used] if name in open_ended else value for name, value in outputs.items()}
 
 
-def as_json(outputs: Outputs, num_rows: int, by_rows: bool) -> bytes:
+def as_json(outputs: Outputs, num_rows: int, by_rows: bool, labels: list[str] | None = None) -> bytes:
     """Returns the body of an answer: {"predictions": [...]} by rows, {"outputs": ...} by columns.
 
-    A single output stands without its name, as with TensorFlow Serving. Floats have as many digits as tell them apart.
+    A single output stands without its name, as with TensorFlow Serving. Floats have as many digits as tell them apart. The names of
+    `probabilities` stand beside the answer, as "labels": TensorFlow Serving has no place for them.
+
+    Args:
+        labels: of `probabilities`, in their order; None where they are not known, or stand in the outputs.
 
     Raises:
         RequestError: the network gave NaN or infinity, which JSON does not have, or an output without rows is asked by rows.
@@ -70,6 +75,9 @@ def as_json(outputs: Outputs, num_rows: int, by_rows: bool) -> bytes:
         answer = {"predictions": single if single is not None else _by_rows(columns)}
     else:
         answer = {"outputs": columns if single is None else single}
+    found = outputs.get(PROBABILITIES)
+    if labels and found is not None and found.ndim > 1 and found.shape[-1] == len(labels):
+        answer["labels"] = labels
     return json.dumps(answer, ensure_ascii=False, allow_nan=False).encode()
 
 

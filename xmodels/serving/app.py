@@ -45,7 +45,7 @@ class Service:
     """A model and the handlers of requests for it.
 
     Args:
-        labels: of `probabilities`, for the page.
+        labels: of `probabilities`, for answers and the page.
     """
 
     def __init__(self, model: Model, limits: Limits, labels: list[str] | None = None):
@@ -83,7 +83,7 @@ class Service:
             body = await read_body(request, self.limits)
             question = read_question(body, self.model.signatures, self.limits)
         outputs = await while_connected(request, self.batches.ask(question))
-        arguments = outputs, question.num_rows, question.by_rows
+        arguments = outputs, question.num_rows, question.by_rows, self.labels
         if sum(value.size for value in outputs.values()) > LARGE:
             answer = await asyncio.to_thread(as_json, *arguments)
         else:

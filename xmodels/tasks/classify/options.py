@@ -14,10 +14,10 @@ class LabelOptions(base.WeightedOptions, base.DropoutOptions, base.FinetuneOptio
     JOINS: ClassVar = True
 
     best_metric: str | None = base.best_metric_option(
-        "accuracy, positive_f1 (with two labels, of the positive one), macro_f1 or mcc.",
-        ("accuracy", "positive_f1", "macro_f1", "mcc"),
+        "accuracy, macro_f1, mcc, or with two labels positive_f1 (of the positive one) or roc_auc (whatever the threshold).",
+        ("accuracy", "positive_f1", "macro_f1", "mcc", "roc_auc"),
     )
-    positive_label: str | None = option(None, "With two labels: the positive one, to which positive_f1 and tune_threshold refer. Default: the second in sorted order.", structural=True, section=base.LABELS)  # fmt: skip
+    positive_label: str | None = option(None, "With two labels: the positive one, to which positive_f1, roc_auc and tune_threshold refer. Default: the second in sorted order.", structural=True, section=base.LABELS)  # fmt: skip
     tune_threshold: bool = option(False, "With two labels: predict the positive one from the probability that gives the best best_metric on eval_file, instead of from 0.5.", structural=True)  # fmt: skip
 
 

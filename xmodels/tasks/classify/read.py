@@ -30,7 +30,7 @@ class Reader(RowReader):
         options = self.options
         flags = {
             "--tune_threshold": options.tune_threshold, f"--positive_label={options.positive_label}": options.positive_label,
-            "--best_metric=positive_f1": options.best_metric == "positive_f1",
+            **{f"--best_metric={name}": options.best_metric == name for name in ("positive_f1", "roc_auc")},
         }  # fmt: skip
         given = next((flag for flag, value in flags.items() if value), None)
         if given and len(labels) != 2:
@@ -40,6 +40,8 @@ class Reader(RowReader):
             )
         if options.positive_label is not None and options.positive_label not in labels:
             raise UsageError(f"--positive_label={options.positive_label}: is no label; they are {', '.join(labels)}.")
+        if options.tune_threshold and options.best_metric == "roc_auc":
+            raise UsageError("--tune_threshold: --best_metric=roc_auc is the same at every threshold. Take another.")
         if options.tune_threshold and not options.eval_file:
             raise UsageError("--tune_threshold: the threshold is chosen on --eval_file, and there is none. Give it.")
         threshold = {"threshold": THRESHOLD} if options.tune_threshold else {}

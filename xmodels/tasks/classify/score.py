@@ -83,6 +83,19 @@ def chosen(predictions: list, truth: list[str], metric: str, positive_label: str
     return {"threshold": best_threshold(probabilities[:, positive].astype(float), right == positive, MEASURES[metric])}
 
 
+def area_under_roc(scores: np.ndarray, right: np.ndarray) -> float:
+    """Returns the area under the ROC curve: how often a row of the label has a higher score than a row without it, where equal ones
+    count half. NaN where either kind is missing.
+
+    Args:
+        scores: float (N,).
+        right: bool (N,), whether a row has the label.
+    """
+    from sklearn.metrics import roc_auc_score  # it takes a second to import
+
+    return float(roc_auc_score(right, scores)) if 0 < right.sum() < len(right) else float("nan")
+
+
 def confusion_of(found: np.ndarray, right: np.ndarray, count: int) -> np.ndarray:
     """Returns how many rows of each of C labels (C, ...) are taken for each (..., C)."""
     confusion = np.zeros((count, count), int)
@@ -108,19 +121,23 @@ def draw(folder: str, predictions: list, truth: list[str], settings: dict) -> li
 def scores(
     predictions: list, truth: list[str], threshold: float | None = None, positive_label: str | None = None
 ) -> dict:
-    """Returns accuracy, macro_f1, mcc, f1 of each label, loss in nats, confusion[true][answered], and of two labels
-    positive_f1."""
+    """Returns accuracy, macro_f1, mcc, f1 of each label, loss in nats, confusion[true][answered], and of two labels positive_f1 and
+    roc_auc."""
     labels, probabilities, right = arrays_of(predictions, truth)
     found = name_labels(probabilities.argmax(axis=1), probabilities, labels, threshold, positive_label)
     confusion = confusion_of(found, right, len(labels))
     both = confusion.sum(axis=0) + confusion.sum(axis=1)
     each = 2 * np.diagonal(confusion) / np.maximum(1, both)  # (C,)
+    of_two, positive = {}, positive_of(labels, positive_label)
+    if len(labels) == 2:
+        area = area_under_roc(probabilities[:, positive], right == positive)
+        of_two = {"positive_f1": float(each[positive]), "roc_auc": area}
     loss = keras.losses.sparse_categorical_crossentropy(right, probabilities)
     return {
         "accuracy": float((found == right).mean()),
         "macro_f1": float(each.mean()),
         "mcc": matthews(confusion),
-        **({"positive_f1": float(each[positive_of(labels, positive_label)])} if len(labels) == 2 else {}),
+        **of_two,
         "f1": dict(zip(labels, each.tolist(), strict=True)),
         **({} if threshold is None else {"threshold": threshold}),
         "loss": float(np.mean(loss)),
@@ -130,8 +147,10 @@ def scores(
 
 def report(test_file: str, found: dict, inputs: list, predictions: list, truth: list[str], settings: dict) -> None:
     """Prints the scores, with the confusions of each label."""
+    area = f", ROC AUC {found['roc_auc']:.4f}" if np.isfinite(found.get("roc_auc", np.nan)) else ""
     print(
-        f"{test_file}: {len(truth):,} rows, accuracy {found['accuracy']:.4f}, macro F1 {found['macro_f1']:.4f}, MCC {found['mcc']:.4f}"
+        f"{test_file}: {len(truth):,} rows, accuracy {found['accuracy']:.4f}, macro F1 {found['macro_f1']:.4f}, "
+        f"MCC {found['mcc']:.4f}{area}"
     )
     labels = list(found["f1"])
     counts = {name: truth.count(name) for name in labels}
