@@ -7,7 +7,6 @@ several parts reads all, and keeps every so many blocks.
 
 import bisect
 import dataclasses
-import glob
 import itertools
 import re
 from array import array
@@ -26,11 +25,12 @@ from data_pipelines.corpora import (
 )
 from data_pipelines.corpora.compression import beginning, is_compressed
 from data_pipelines.corpora.documents import Document
-from data_pipelines.corpora.files import expand_with_sizes, split_fields, split_patterns, split_sources
+from data_pipelines.corpora.files import expand_with_sizes, split_patterns, split_sources
 from data_pipelines.corpora.layouts import AUTO, VERBATIM, Layout, format_of, parse
 from data_pipelines.corpora.lines import Piece
 from data_pipelines.corpora.mixture import mix
 from data_pipelines.corpora.reading import Monitor, Reading
+from data_pipelines.corpora.source_fields import fields_of_files, split_fields
 from data_pipelines.errors import DataError, UsageError
 
 READERS = {
@@ -49,7 +49,6 @@ READERS = {
     "tfds": tfds.read,
 }
 PLAIN = "sentences", "text", "documents"
-WITH_FIELDS = "jsonl", "tsv", "csv", "parquet", "parallel", "dialogue", "tfds", VERBATIM
 MOST_SHARES = 16  # parts that read the same file whole, each for its share
 _LOOKED_AT = 16  # files whose beginnings are looked at before the work
 
@@ -281,34 +280,8 @@ def _open_source(pattern, weight, asked: Layout, reading, target_file) -> tuple[
     layout = _found(paths, asked, reading)
     if layout is None:
         raise DataError(f"--input_file={pattern}: the {num_empty + len(paths)} file(s) hold no text.")
-    fields = _fields_of_files(given, layout)
+    fields = fields_of_files(given, layout)
     return Source(weight, paths, targets, sizes, offsets, layout, reading.codec == encodings.UTF_8, fields), num_empty
-
-
-def _fields_of_files(given: list[tuple[str, dict[str, str]]], layout: Layout) -> dict[str, dict[str, str]]:
-    """Returns the fields of each file that has its own.
-
-    Raises:
-        UsageError: a file has two, or is of a format without fields.
-    """
-    found: dict[str, dict[str, str]] = {}
-    for pattern, fields in given:
-        if not fields:
-            continue
-        for path in [pattern] if pattern.startswith(tfds.PREFIX) else glob.iglob(pattern, recursive=True):
-            if found.setdefault(path, fields) != fields:
-                raise UsageError(
-                    f"--input_file: {path} has two fields, {_shown(found[path])} and {_shown(fields)}. Give it one."
-                )
-            if layout.of(path) not in WITH_FIELDS:
-                raise UsageError(
-                    f"--input_file={pattern}{_shown(fields)}: {path} is read as {layout.of(path)}, which has no fields."
-                )
-    return found
-
-
-def _shown(fields: Mapping[str, str]) -> str:
-    return "{" + ",".join(f"{name.removesuffix('_field')}={value}" for name, value in fields.items()) + "}"
 
 
 def _by_pattern(patterns: str, asked: Layout) -> Layout:

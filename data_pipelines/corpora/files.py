@@ -1,4 +1,4 @@
-"""The files that a flag names: lists, globs, weights, and the fields of files with records."""
+"""The files that a flag names: lists, globs, weights."""
 
 import glob
 import os
@@ -6,37 +6,16 @@ import re
 import stat
 from array import array
 
+from data_pipelines.corpora.source_fields import split_fields
 from data_pipelines.errors import DataError, UsageError
 
 _WEIGHT = re.compile(r"(.+):(\d+(?:\.\d*)?|\.\d+)")
-_FIELDS = re.compile(r"(.+)\{([^{}]*=[^{}]*)\}")
-FIELDS = {"text": "text_field", "target": "target_field"}  # what stands in braces behind a name -> the flag
 
 
 def split_patterns(patterns: str) -> list[str]:
     """Returns the names or globs of a comma-separated list. A comma in braces belongs to its name."""
     parts = re.split(r",(?![^{}]*\})", patterns) if "{" in patterns else patterns.split(",")
     return [part.strip() for part in parts if part.strip()]
-
-
-def split_fields(pattern: str, flag: str = "--input_file") -> tuple[str, dict[str, str]]:
-    """Returns a name or glob, and what stands behind it in braces: `a.jsonl{text=body}` -> ("a.jsonl", {"text_field": "body"}).
-
-    A file whose name holds braces itself is that file.
-
-    Raises:
-        UsageError: something else stands in the braces.
-    """
-    found = _FIELDS.fullmatch(pattern)
-    if not found or os.path.lexists(pattern):
-        return pattern, {}
-    given = [each.partition("=") for each in found[2].split(",")]
-    names = [name.strip() for name, _, _ in given]
-    if set(names) - FIELDS.keys() or len(set(names)) < len(names) or not all(value.strip() for _, _, value in given):
-        raise UsageError(
-            f"{flag}={pattern}: expected the fields of text in the braces, {{text=NAME}} or {{text=NAME,target=NAME}}."
-        )
-    return found[1], {FIELDS[name]: value.strip() for name, (_, _, value) in zip(names, given, strict=True)}
 
 
 def split_sources(patterns: str) -> list[tuple[str, float]]:

@@ -53,7 +53,7 @@ class RunOptions:
     resume: str = option("auto", "auto: continue from the last complete state, if there is one. must: fail if there is none. never: fail if there is one.", choices=("auto", "never", "must"))  # fmt: skip
     save_checkpoints_steps: int = option(1000, "Steps between two saved states that a run can resume from.", minimum=1)
     keep_checkpoint_max: int = option(2, "Number of newest states to keep, besides the best one.", minimum=1)
-    log_steps: int = option(100, "Steps between two progress lines.", minimum=1)
+    log_steps: int | None = option(None, "Steps between two progress lines. Default: a twentieth of the run, at most 100.", minimum=1)  # fmt: skip
     log_norms_steps: int = option(0, "Steps between two logs of the norms and histograms of gradients, weights and updates of each layer; 0: never.")  # fmt: skip
     profile_steps: str | None = option(None, "First and last step of a TensorBoard profile, such as 100,110.")
 

@@ -15,6 +15,8 @@ from xmodels.training.step.learner import Learner
 from xmodels.training.watching.progress import print_status
 from xmodels.training.watching.watching import Watch
 
+MOST_LOG_STEPS = 100  # between two progress lines, where nothing is given
+
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
@@ -145,10 +147,16 @@ def _claim(training: Training) -> tuple[State, dict[str, float] | None]:
     return dataclasses.replace(state, run_id=claim.run_id), None
 
 
+def log_interval(given: int | None, num_steps: int) -> int:
+    """Returns the steps between two progress lines: as given, or so that a short run has twenty of them."""
+    return given or min(MOST_LOG_STEPS, max(1, num_steps // 20))
+
+
 def _loop(training: Training, folder: str, watch: Watch) -> Loop:
     options = training.options
     numbers = {
-        "save_every": options.save_checkpoints_steps, "log_every": options.log_steps, "keep": options.keep_checkpoint_max,
+        "save_every": options.save_checkpoints_steps, "log_every": log_interval(options.log_steps, training.num_steps),
+        "keep": options.keep_checkpoint_max,
         "max_skipped": options.max_skipped_steps, "watch": watch,
     }  # fmt: skip
     return Loop(training.learner, folder, training.num_steps, options.seed, **numbers | training.loop)

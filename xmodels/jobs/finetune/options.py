@@ -62,7 +62,6 @@ class LearningOptions(TrainingOptions):
     lr_power: float = 1.0
     layerwise_lr_decay: float = 1.0
     save_checkpoints_steps: int = 500
-    log_steps: int = 50
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -41,4 +41,3 @@ class Options(OptimizationOptions, PrecisionOptions, RunOptions, DeviceOptions):
     lr_power: float = 1.0
     layerwise_lr_decay: float = 1.0
     save_checkpoints_steps: int = 500
-    log_steps: int = 50
