@@ -127,7 +127,7 @@ class Reader:
     @property
     def is_new(self) -> bool:
         """Whether the network starts from random weights instead of a checkpoint."""
-        return self.options.init_checkpoint.startswith(NEW)
+        return (self.options.init_checkpoint or "").startswith(NEW)  # of the doctor there may be none
 
     @property
     def checkpoint(self) -> str:
