@@ -16,8 +16,9 @@ from tests.helpers.small_models import NAMES, PLACES
 from tests.tasks.test_siamese import QUICK
 from xmodels.jobs.convert_checkpoint.sentence_transformers import to_run
 from xmodels.jobs.predict.texts_of_files import texts_of
+from xmodels.models.folder import weights_sha256
 from xmodels.retrieval import index, vectors
-from xmodels.retrieval.encoder import Encoder, weights_sha256
+from xmodels.retrieval.encoder import Encoder
 from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.tasks.classify.answer import Predictor
 

@@ -2,13 +2,11 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from data_pipelines.errors import UsageError
 from data_pipelines.schema import Sha256
+from xmodels.models.folder import weights_sha256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,13 +61,3 @@ class Encoder:
             f"{what}: its vectors were made by another network ({self.name}) than {asked}, so they cannot be compared: "
             f"{'; '.join(differences)}. Take that network, or encode the texts again."
         )
-
-
-def weights_sha256(weights: Mapping[str, np.ndarray]) -> str:
-    """Returns the SHA-256 of tensors: of their names, types, shapes and numbers."""
-    found = hashlib.sha256()
-    for name in sorted(weights):
-        array = np.ascontiguousarray(weights[name])
-        found.update(f"{name} {array.dtype} {array.shape}\n".encode())
-        found.update(array.data.cast("B") if array.size else b"")
-    return found.hexdigest()

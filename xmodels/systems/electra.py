@@ -18,7 +18,7 @@ from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Electra, False
-SMALL = small.MASKED
+SMALL = dataclasses.replace(small.MASKED, masking_rate=None)  # where much is masked, samples are easily told
 # A Dense layer with GELU on the state of `[CLS]`, as Hugging Face has it, and the rate of table 7.
 READING = Reading(
     summary=first_token, has_dense=True, make_dense=dense_with("gelu"), numbers=BERT_NUMBERS | {"learning_rate": 1e-4}

@@ -11,6 +11,7 @@ from data_pipelines.text.tokenizer_settings import ASSETS
 from xmodels import systems
 from xmodels.jobs.average_checkpoints.options import Options
 from xmodels.layers.poolings import PUBLISHED
+from xmodels.models.adapters import is_of_adapter
 from xmodels.models.folder import TOKENIZER, assign, model_class, write_values
 from xmodels.runs import folder as run_folder
 from xmodels.training.states import checkpoints
@@ -95,7 +96,13 @@ def _mean(states: list[str]):
     for state in states:
         if damaged := checkpoints.damaged_file(state):
             raise CheckpointError(f"{damaged}: damaged, so it cannot be averaged. Remove {state}, or lower the number.")
-    return mean_of_files([os.path.join(state, checkpoints.WEIGHTS) for state in states])
+    found = mean_of_files([os.path.join(state, checkpoints.WEIGHTS) for state in states])
+    if any(map(is_of_adapter, found)):
+        raise CheckpointError(
+            f"{states[-1]}: holds adapters (--lora_rank) and not the network beside them, so no network can be made of it. Take "
+            "`backbone/` of the run."
+        )
+    return found
 
 
 def _steps(states: list[str]) -> str:

@@ -19,9 +19,11 @@ from xmodels.jobs.finetune.decisive import Evaluation
 from xmodels.jobs.finetune.few_examples import subsample
 from xmodels.jobs.finetune.rates import optimization_of, optimizer_of
 from xmodels.jobs.finetune.start import (
+    begin_adapters,
     begin_head,
     begin_language_model,
     build_backbone,
+    check_adapters,
     check_head,
     finetuning_of,
     load_checkpoint_and_tokenizer,
@@ -152,6 +154,7 @@ def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None,
             loaded = dataclasses.replace(loaded, values=convert.load(last).values)
             options = dataclasses.replace(options, random_init=False)  # the first of them began with random weights
     check_options(options, strategy.num_replicas_in_sync, loaded)
+    check_adapters(options, loaded)
     data = with_others(subsample(reader.read(tokenizer), options), finetuning, reader, tokenizer)
     if options.init_head:
         check_head(options, data.labels)
@@ -233,6 +236,8 @@ def _learner(
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
         backbone = build_backbone(options, loaded)
+        if options.lora_rank:
+            begin_adapters(options, backbone)
         task = reader.make_task(loaded.config, data)
         reader.prepare_weights(task, backbone, loaded)
         objective = objective_of(reader.objective(task), finetuning, loaded, learns)

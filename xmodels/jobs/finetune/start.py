@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.text.kinds import open_tokenizer
@@ -11,6 +12,7 @@ from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.conversion.positions import extend_positions
 from xmodels.layers.poolings import PUBLISHED
+from xmodels.models.adapters import adapter_weights, add_adapters
 from xmodels.models.backbone import Backbone
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import assign, model_class
@@ -52,6 +54,41 @@ def build_backbone(options, loaded: Checkpoint) -> Backbone:
     if loaded.values and not options.random_init:
         assign("backbone", backbone, loaded.values, options.init_checkpoint)
     return backbone
+
+
+def begin_adapters(options, backbone: Backbone) -> None:
+    """Gives a network the adapters that the flags ask for, and says how many weights they have."""
+    count = add_adapters(backbone, options.lora_rank, options.lora_alpha, lora_layers(options))
+    trained = sum(math.prod(weight.shape) for weight in adapter_weights(backbone).values())
+    print_status(
+        f"LoRA: {count} layers have adapters of rank {options.lora_rank}, {trained:,} weights beside "
+        f"{backbone.count_params() - trained:,} that stay as they are."
+    )
+
+
+def lora_layers(options) -> tuple[str, ...]:
+    """Returns the names in --lora_layers."""
+    return tuple(filter(None, (name.strip() for name in options.lora_layers.split(","))))
+
+
+def check_adapters(options, loaded: Checkpoint) -> None:
+    """Raises a UsageError where flags ask for what adapters exclude."""
+    if not options.lora_rank:
+        return
+    others = {
+        "freeze_backbone": options.freeze_backbone, "random_init": options.random_init or not loaded.values,
+        "extend_positions": options.extend_positions,
+        "gradual_unfreezing": options.gradual_unfreezing, "language_model_epochs": options.language_model_epochs,
+        "layerwise_lr_decay": options.layerwise_lr_decay != 1.0,
+    }  # fmt: skip
+    for name in filter(others.get, others):
+        raise UsageError(
+            f"--lora_rank={options.lora_rank}: adapters learn beside a trained network that stays as it is, so --{name} does not go "
+            "with them"
+            + (" (this network has random weights)." if name == "random_init" else ". Leave one of the two out.")
+        )
+    if not lora_layers(options):
+        raise UsageError("--lora_layers: names no layer; query,value is usual.")
 
 
 def finetuning_of(options, loaded: Checkpoint, learns: str = TASK) -> tuple[FineTuning, Checkpoint]:

@@ -27,6 +27,7 @@ from xmodels.training.finetuning import FineTuning, Phase
 from xmodels.training.watching.progress import print_status
 
 SHOWN = 5  # skipped rows that are listed
+LORA_RATE = 5e-4  # of RoBERTa's base with adapters (Hu et al., 2021, table 9)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,9 +185,10 @@ class Reader:
         """Returns --optimizer, or by default the optimizer that trained the network; None for that of the system.
 
         With --learning_rate alone it is None, since such a rate is meant for the usual optimizers, not on the scale of Muon's;
-        with --freeze_backbone too.
+        with --freeze_backbone and --lora_rank too.
         """
-        named, frozen = self.options.learning_rate is not None, self.options.freeze_backbone
+        named = self.options.learning_rate is not None
+        frozen = self.options.freeze_backbone or getattr(self.options, "lora_rank", None)
         return self.options.optimizer or (None if named or frozen else optimizer_of(self.options.init_checkpoint))
 
     def defaults(self) -> dict:
@@ -207,6 +209,8 @@ class Reader:
                 f"as GPT does, and a task without phases of its own; that is not so of --init_checkpoint={options.init_checkpoint} "
                 f"with --task={self.name}. Leave it out."
             )
+        if getattr(options, "lora_rank", None):
+            numbers["learning_rate"] = max(LORA_RATE, numbers["learning_rate"])
         if options.optimizer not in (None, numbers["optimizer"]):
             numbers.pop("adam_epsilon", None)  # another optimizer has its own default
         return {name: value for name, value in numbers.items() if getattr(options, name) is None}

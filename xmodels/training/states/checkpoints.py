@@ -17,7 +17,9 @@ import numpy as np
 from data_pipelines.errors import CheckpointError
 from data_pipelines.files import check_own, file_sha256, own_folder, remove_own, temporary_name, write_json
 from data_pipelines.schema import Count, Location, Positive, Sha256, convert
-from xmodels.models.folder import assign, read_json, read_weights, values_of, write_weights
+from xmodels.models.adapters import adapter_weights
+from xmodels.models.backbone import named_weights
+from xmodels.models.folder import read_json, read_weights, report_misfits, write_weights
 from xmodels.training.step.streams import ONLY
 from xmodels.training.watching.progress import print_status
 
@@ -138,6 +140,14 @@ class State:
         return convert({**values, "positions": streams}, cls, place)
 
 
+def kept_weights(learner) -> dict:
+    """Returns the weights that a state holds, by name: all; of a network with adapters only these, as its others do not change."""
+    backbone, objective = learner.backbone, learner.objective
+    own = adapter_weights(backbone) or named_weights(backbone)
+    parts = ("backbone", own), (objective.prefix, named_weights(objective))
+    return {f"{prefix}.{name}": weight for prefix, part in parts for name, weight in part.items()}
+
+
 def optimizer_variables(learner) -> dict:
     """Returns what a state holds beside weights, by name."""
     return learner.optimizer.named_variables | learner.further_variables
@@ -157,8 +167,7 @@ def save(folder: str, learner, state: State, keep: int = 2) -> str:
             remove_own(os.path.join(folder, name), reversed(FILES))
     temporary = temporary_name(path)
     os.makedirs(temporary)
-    objective = learner.objective
-    weights = values_of("backbone", learner.backbone) | values_of(objective.prefix, objective)
+    weights = {name: np.asarray(weight) for name, weight in kept_weights(learner).items()}
     for name, values in ((WEIGHTS, weights), (OPTIMIZER, _optimizer_values(learner))):
         write_weights({n: np.ascontiguousarray(v) for n, v in values.items()}, os.path.join(temporary, name))
         _to_disk(os.path.join(temporary, name))
@@ -284,9 +293,10 @@ def restore(path: str, learner) -> State:
     Raises:
         CheckpointError: the state does not fit the network or the optimizer.
     """
-    weights = read_weights(os.path.join(path, WEIGHTS))
-    assign("backbone", learner.backbone, weights, path)
-    assign(learner.objective.prefix, learner.objective, weights, path)
+    weights, kept = read_weights(os.path.join(path, WEIGHTS)), kept_weights(learner)
+    report_misfits({n: tuple(v.shape) for n, v in kept.items()}, {n: v.shape for n, v in weights.items()}, path)
+    for name, weight in kept.items():
+        weight.assign(weights[name])
     values = read_weights(os.path.join(path, OPTIMIZER))
     variables = optimizer_variables(learner)
     if variables.keys() != values.keys() and hasattr(learner.optimizer, "upgrade"):
