@@ -1,12 +1,12 @@
 """Examples held in memory, for `dataset.Batches`."""
 
 import functools
-import hashlib
 from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 
+from data_pipelines.arrays import arrays_sha256
 from data_pipelines.features import Feature
 from data_pipelines.ops.seeds import permutation
 
@@ -29,11 +29,7 @@ class ArraySource:
     @property
     def sha256(self) -> str:
         """Tells these examples, in this order, from others."""
-        found = hashlib.sha256()
-        for name in sorted(self.arrays):
-            array = np.ascontiguousarray(self.arrays[name])
-            found.update(f"{name} {array.dtype} {array.shape}\n".encode() + array.tobytes())
-        return found.hexdigest()[:16]
+        return arrays_sha256(self.arrays)[:16]
 
     def part(self, index: int, count: int) -> "ArraySource":
         """Returns every `count`-th example, for one of several hosts. The indices stay those of the whole."""

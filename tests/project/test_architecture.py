@@ -34,7 +34,8 @@ DOORS = {
                       "xmodels.systems", "xmodels.training.watching.progress",
                       "xmodels.training.finetuning",
                       "data_pipelines"},
-    "xmodels.training": {"xmodels.objectives.base", "xmodels.models.backbone", "xmodels.models.config", "xmodels.models.folder",
+    "xmodels.training": {"xmodels.objectives.base", "xmodels.models.adapters", "xmodels.models.backbone", "xmodels.models.config",
+                         "xmodels.models.folder",
                          "xmodels.layers.dropout", "xmodels.layers.positions", "xmodels.layers.rematerialization",
                          "data_pipelines"},
     "xmodels.conversion": {"xmodels.interfaces", "xmodels.layers.adaptive", "xmodels.layers.mixers", "xmodels.layers.poolings",
@@ -65,6 +66,7 @@ DOORS = {
 # The same inside data_pipelines: room -> the other rooms there. Files of its root are rooms of their own.
 INNER_DOORS = {
     "errors": set(),
+    "arrays": set(),
     "checksums": {"errors", "files"},
     "escaping": set(),
     "strict_json": set(),
@@ -91,7 +93,7 @@ INNER_DOORS = {
     "units": {"features", "text", "ops"},
     "ops": {"errors", "features", "text", "units"},
     "records": {"errors", "features", "files", "lock", "ops", "layout", "schema", "strict_json"},
-    "batches": {"errors", "features", "ops", "records", "corpora", "text", "pretraining.stages"},
+    "batches": {"arrays", "errors", "features", "ops", "records", "corpora", "text", "pretraining.stages"},
     "pretraining": {
         "errors",
         "features",

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from data_pipelines.arrays import arrays_sha256
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from tests.conversion.test_sentence_transformers import folder_of
 from tests.helpers.invocation import invoke
@@ -16,7 +17,6 @@ from tests.helpers.small_models import NAMES, PLACES
 from tests.tasks.test_siamese import QUICK
 from xmodels.jobs.convert_checkpoint.sentence_transformers import to_run
 from xmodels.jobs.predict.texts_of_files import texts_of
-from xmodels.models.folder import weights_sha256
 from xmodels.retrieval import index, vectors
 from xmodels.retrieval.encoder import Encoder
 from xmodels.runs.fine_tuned import load_predictor as load
@@ -135,8 +135,8 @@ def test_an_index_that_was_changed_is_named(tmp_path):
 
 def test_the_weights_the_tokenizer_and_each_setting_make_another_encoder():
     values = {"a": drawn(2), "b": drawn(1)}
-    assert weights_sha256(values) == weights_sha256(dict(reversed(values.items())))
-    assert weights_sha256(values) != weights_sha256(values | {"b": drawn(1, seed=1)})
+    assert arrays_sha256(values) == arrays_sha256(dict(reversed(values.items())))
+    assert arrays_sha256(values) != arrays_sha256(values | {"b": drawn(1, seed=1)})
     ENCODER.check(Encoder("a" * 64, "b" * 64, {"pooling": "mean"}, "elsewhere"), "index", "--model_dir=elsewhere")
     other = Encoder("c" * 64, "b" * 64, {"pooling": "max"}, "other")
     with pytest.raises(

@@ -5,7 +5,6 @@ Weights are named `backbone.…` for the network and `objective.…` for the hea
 that lead to them (`named_weights`), so every Keras backend reads the same file.
 """
 
-import hashlib
 import importlib
 import importlib.util
 import json
@@ -138,16 +137,6 @@ def _sizes(config: Config, values: Mapping[str, np.ndarray]) -> list[tuple[str, 
 def values_of(prefix: str, layer) -> dict[str, np.ndarray]:
     """Returns the weights of a built layer as {`prefix`.name: array}; those of adapters are added to the kernels they change."""
     return {f"{prefix}.{name}": np.asarray(variable) for name, variable in merged_weights(layer).items()}
-
-
-def weights_sha256(weights: Mapping[str, np.ndarray]) -> str:
-    """Returns the SHA-256 of tensors: of their names, types, shapes and numbers."""
-    found = hashlib.sha256()
-    for name in sorted(weights):
-        array = np.ascontiguousarray(weights[name])
-        found.update(f"{name} {array.dtype} {array.shape}\n".encode())
-        found.update(array.data.cast("B") if array.size else b"")
-    return found.hexdigest()
 
 
 def assign(prefix: str, layer, values: Mapping[str, np.ndarray], source: str) -> None:

@@ -4,9 +4,9 @@ import dataclasses
 import hashlib
 from typing import Any
 
+from data_pipelines.arrays import arrays_sha256
 from data_pipelines.errors import UsageError
 from data_pipelines.schema import Sha256
-from xmodels.models.folder import weights_sha256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Encoder:
         """
         tokenizer = f"{predictor.tokenizer.sha256} {sorted(predictor.tokenizer.describe().items())}"
         made = hashlib.sha256(tokenizer.encode()).hexdigest()
-        return cls(weights_sha256(predictor.encoder_weights()), made, predictor.encoder_settings(), name)
+        return cls(arrays_sha256(predictor.encoder_weights()), made, predictor.encoder_settings(), name)
 
     def check(self, other: "Encoder", what: str, asked: str) -> None:
         """Raises a UsageError, which says in what they differ, unless `other` is the same network.

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 
+from data_pipelines.arrays import arrays_sha256
 from data_pipelines.errors import UsageError
 from data_pipelines.options.declaration import structural
 from data_pipelines.text.tokenizer import Tokenizer
@@ -15,7 +16,6 @@ from xmodels.jobs.finetune.plan import Plan, few_steps_warning, num_steps_of, ph
 from xmodels.jobs.finetune.rates import optimization_of, print_rates
 from xmodels.jobs.finetune.results import hand_over
 from xmodels.jobs.finetune.start import finetuning_of, reader_of
-from xmodels.models.folder import weights_sha256
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
 from xmodels.runs.fine_tuned import write_task
@@ -181,7 +181,7 @@ def _identity(
     job |= {"system": loaded.system} if loaded.system else {}
     job |= {"training_data_sha256": data_sha256} if data_sha256 else {}  # whatever the file is called
     job |= identity or {}
-    job |= {"adapted_sha256": weights_sha256(loaded.values)} if options.lora_rank else {}  # states hold adapters alone
+    job |= {"adapted_sha256": arrays_sha256(loaded.values)} if options.lora_rank else {}  # states hold adapters alone
     settings = _settings(optimization, tokenizer)
     return Identity(options.model_dir, job, dataclasses.asdict(options), settings, STRUCTURAL, options.resume, phases)
 
