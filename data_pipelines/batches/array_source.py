@@ -1,7 +1,7 @@
 """Examples held in memory, for `dataset.Batches`."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -12,13 +12,18 @@ from data_pipelines.ops.seeds import permutation
 
 
 class ArraySource:
-    """Examples held in memory: arrays with a common first axis."""
+    """Examples held in memory: arrays with a common first axis.
+
+    Args:
+        name: of the file, for messages.
+        derived: names of arrays that follow from the others and a network, and do not tell examples from others.
+    """
 
     is_stream = False  # no example continues another
     item_dtype = tf.int64  # of what `in_order` gives and `parse` takes
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], name: str):
-        self.arrays = dict(arrays)
+    def __init__(self, arrays: Mapping[str, np.ndarray], name: str, derived: Collection[str] = ()):
+        self.arrays, self.derived = dict(arrays), frozenset(derived)
         with tf.device("CPU"):  # made once, so that graphs refer to them and hold no copies
             self.tensors = {n: tf.constant(a) for n, a in self.arrays.items()}
         self.name = name
@@ -29,11 +34,11 @@ class ArraySource:
     @property
     def sha256(self) -> str:
         """Tells these examples, in this order, from others."""
-        return arrays_sha256(self.arrays)[:16]
+        return arrays_sha256({name: value for name, value in self.arrays.items() if name not in self.derived})[:16]
 
     def part(self, index: int, count: int) -> "ArraySource":
         """Returns every `count`-th example, for one of several hosts. The indices stay those of the whole."""
-        part = ArraySource({name: array[index::count] for name, array in self.arrays.items()}, self.name)
+        part = ArraySource({name: array[index::count] for name, array in self.arrays.items()}, self.name, self.derived)
         part.indices = self.indices[index::count]
         return part
 

@@ -38,7 +38,7 @@ def subsample(data: Data, options) -> Data:
     if count == total:
         return data
     rows = draw_places(total, count, options.seed)
-    source = ArraySource({name: array[rows] for name, array in arrays.items()}, data.source.name)
+    source = ArraySource({name: array[rows] for name, array in arrays.items()}, data.source.name, data.source.derived)
     if missing := missing_labels(source, data.labels):
         print_status(f"Warning: of the {count:,} examples that were drawn none has the label {', '.join(missing[:8])}.")
     summary = f"{data.summary}, {count:,} of {total:,} examples drawn"

@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 
+from data_pipelines.arrays import arrays_sha256
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import UsageError
 from data_pipelines.text.tokenizer import Tokenizer
@@ -31,9 +32,10 @@ from xmodels.jobs.finetune.start import (
     reader_of,
 )
 from xmodels.models.checkpoint import Checkpoint
+from xmodels.models.folder import values_of
 from xmodels.objectives.base import Objective
 from xmodels.runs import folder as run_folder
-from xmodels.runs.fine_tuned import choose_settings, read_task
+from xmodels.runs.fine_tuned import choose_settings, load_predictor, read_task
 from xmodels.runs.memory_check import check_resources
 from xmodels.runs.report import PICTURES
 from xmodels.tasks.base.read import Data, Reader
@@ -155,7 +157,12 @@ def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None,
             options = dataclasses.replace(options, random_init=False)  # the first of them began with random weights
     check_options(options, strategy.num_replicas_in_sync, loaded)
     check_adapters(options, loaded)
+    if options.teacher:
+        reader.use_teacher(load_predictor)
     data = with_others(subsample(reader.read(tokenizer), options), finetuning, reader, tokenizer)
+    if options.teacher:
+        teacher = arrays_sha256(values_of("backbone", reader.teacher.backbone))
+        data = dataclasses.replace(data, identity=data.identity | {"teacher_sha256": teacher})
     if options.init_head:
         check_head(options, data.labels)
     if options.early_stopping_patience and "evaluation" not in data.evaluation_sets:

@@ -166,6 +166,14 @@ class Reader:
         if self.options.freeze_backbone:
             backbone.trainable = False
 
+    def use_teacher(self, load: Callable[[str], Any]) -> None:
+        """Opens the run that --teacher names; tasks that take the flag define it.
+
+        Args:
+            load: opens a fine-tuned run as a predictor.
+        """
+        raise NotImplementedError
+
     def begin(self) -> tuple[Checkpoint, Tokenizer] | None:
         """Returns a new network, without weights, and a tokenizer; None if both come from --init_checkpoint."""
         if not self.is_new:

@@ -43,6 +43,14 @@ class RowReader(TextReader):
         """Returns the array `labels`, (N, ...). Raises a DataError that names the row whose label training did not have."""
         raise NotImplementedError
 
+    def derived_arrays(self, path: str, rows: Sequence[Any] | None, labels: list[str]) -> dict[str, np.ndarray]:
+        """Returns further arrays that follow from the rows, such as what a teacher says of them; by default none.
+
+        Args:
+            rows: None where the file holds records.
+        """
+        return {}
+
     def check_training(self, path: str, labels: list[str], num_rows: int) -> None:
         """Raises a UsageError where the labels show that another column is meant."""
 
@@ -121,6 +129,7 @@ class RowReader(TextReader):
             num_texts = manifest.settings.texts_per_record
             self.check_pairs(path, num_texts)
             columns, values = recorded_columns(path, manifest, num_texts)
+            derived = self.derived_arrays(path, None, labels)
             arrays = pack_columns(columns, tokenizer.vocabulary, length, frame, orders)
         else:
             rows = self.rows_of(path)
@@ -128,8 +137,9 @@ class RowReader(TextReader):
             labels = labels or self.label_names(path, rows)
             arrays = pack_texts([row.texts for row in rows], tokenizer, length, frame, orders)
             values = self.label_values(path, rows, labels)
+            derived = self.derived_arrays(path, rows, labels)
         values = values.astype(self.task_class.reads["labels"].dtype)
-        return ArraySource({**arrays, "labels": values}, path), labels, num_texts
+        return ArraySource({**arrays, "labels": values, **derived}, path, derived), labels, num_texts
 
     def check_pairs(self, path: str, num_texts: int) -> None:
         """Raises a UsageError where texts are to be read in several orders, but there is one in a row only."""

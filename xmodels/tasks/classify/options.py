@@ -27,3 +27,7 @@ class FinetuneOptions(LabelOptions, base.PoolingOptions, base.FreezingOptions):
 
     IS_DEFAULT: ClassVar = True
     COMPARES: ClassVar = True
+
+    teacher: str | None = option(None, "Fine-tuned run or model folder of --task=classify with the same labels. The network learns its probabilities beside the labels; it may be any other network with any vocabulary.", section="Learning from a teacher", structural=True)  # fmt: skip
+    distill_temperature: float = option(2.0, "Temperature at which both say their probabilities.", structural=True)
+    distill_share: float = option(0.5, "Share of the loss that the teacher has; 1: labels count for nothing.", maximum=1.0, structural=True)  # fmt: skip

@@ -1,10 +1,15 @@
 """Rows of one or two texts with a label: a table, or records made of one."""
 
+import numpy as np
+from tqdm.auto import tqdm
+
 from data_pipelines.corpora.tables import read_table
 from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.class_weights import class_weights
 from data_pipelines.finetuning.row_checks import check_labels, header_warning, label_ids, label_names, no_label_warning
 from xmodels.tasks.base.rows import RowReader
+from xmodels.tasks.classify.distillation import DistilledClassify
+from xmodels.tasks.classify.task import Classify
 from xmodels.tasks.classify.thresholds import THRESHOLD
 from xmodels.training.watching.progress import print_status
 
@@ -13,13 +18,41 @@ class Reader(RowReader):
     """Labels of single texts, or of pairs."""
 
     records = "classify"
+    teacher = None
 
     def task(self, config, data):
         given = self.options.class_weights
         weights = given and class_weights(given, data.labels, data.source.arrays["labels"])
-        return self.task_class(
-            config, data.labels, reading=self.reading, class_weights=weights, **self.of_two(data.labels)
-        )
+        more = {"reading": self.reading, "class_weights": weights, **self.of_two(data.labels)}
+        if self.teacher is None:
+            return self.task_class(config, data.labels, **more)
+        numbers = {"temperature": self.options.distill_temperature, "share": self.options.distill_share}
+        return DistilledClassify(config, data.labels, **numbers, **more)
+
+    def use_teacher(self, load):
+        path, temperature = self.options.teacher, self.options.distill_temperature
+        if not temperature > 0:
+            raise UsageError(f"--distill_temperature={temperature:g}: must be above 0; 2 is usual.")
+        self.teacher = load(path)
+        if self.teacher.task.label != Classify.__name__.lower():
+            raise UsageError(f"--teacher={path}: has learnt --task={self.teacher.task.label}, not --task=classify.")
+
+    def derived_arrays(self, path, rows, labels):
+        if self.teacher is None:
+            return {}
+        if rows is None:
+            raise UsageError(
+                f"--teacher={self.options.teacher}: reads texts, and {path} holds records. Name the table that they were made of."
+            )
+        if set(self.teacher.labels) != set(labels):
+            raise UsageError(
+                f"--teacher={self.options.teacher}: its labels are {', '.join(sorted(self.teacher.labels))[:200]}, and those of the "
+                f"rows {', '.join(labels)[:200]}. They must be the same."
+            )
+        with tqdm(total=len(rows), desc=f"teacher on {path}", unit="text", mininterval=1) as progress:
+            answers = self.teacher.predict([row.texts for row in rows], progress=progress.update)
+        found = [[answer.probabilities[label] for label in labels] for answer in answers]
+        return {"teacher_probabilities": np.array(found, "float32")}
 
     def of_two(self, labels: list[str]) -> dict:
         """Returns what the flags say that are of two labels: arguments of the task.

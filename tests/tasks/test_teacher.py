@@ -1,0 +1,101 @@
+"""A classifier that learns from another one: the loss, what is handed over, and what is refused."""
+
+import json
+import pathlib
+import re
+
+import keras
+import numpy as np
+import pytest
+
+from data_pipelines.errors import UsageError
+from data_pipelines.text.kinds import open_tokenizer
+from tests.helpers.invocation import invoke
+from xmodels.models.bert import Bert, BertConfig
+from xmodels.models.folder import read_weights, write_model
+from xmodels.runs.fine_tuned import load_predictor
+from xmodels.tasks.classify.distillation import DistilledClassify, divergence
+
+SAMPLES = pathlib.Path(__file__).parents[2] / "samples/zh"
+SMALL = {"hidden_dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32, "max_sequence_length": 32}
+TEXTS = [("今天的比赛很精彩",), ("手机的电池",), ("这家餐厅好吃",)]
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory, zh_vocabulary):
+    """A classifier of the samples, as a run."""
+    folder, tokenizer = tmp_path_factory.mktemp("teacher"), open_tokenizer(str(zh_vocabulary))
+    (folder / "bert").mkdir()
+    keras.utils.set_random_seed(0)
+    backbone = Bert(BertConfig(len(tokenizer.vocabulary), **SMALL)).initialize()
+    write_model(str(folder / "bert"), backbone, None, tokenizer.files(), tokenizer.describe(), "bert")
+    flags = {
+        "init_checkpoint": folder / "bert",
+        "train_file": SAMPLES / "train.tsv",
+        "max_seq_length": 16,
+        "num_train_epochs": 1,
+    }
+    assert invoke("finetune", model_dir=folder / "run", jit_compile="false", learning_rate=3e-3, **flags) == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def student(teacher, zh_vocabulary):
+    """The flags of a student of another kind, with characters as its vocabulary, that learns from the teacher alone."""
+    return {
+        "init_checkpoint": "new:text_cnn/tiny", "vocab_file": zh_vocabulary, "train_file": SAMPLES / "train.tsv", "max_seq_length": 24,
+        "teacher": teacher, "distill_share": 1.0, "jit_compile": "false", "num_train_epochs": 3, "learning_rate": 0.01,
+    }  # fmt: skip
+
+
+def test_a_student_of_another_kind_comes_to_say_what_the_teacher_says(teacher, student, tmp_path):
+    assert invoke("finetune", model_dir=tmp_path / "run", eval_file=SAMPLES / "dev.tsv", log_steps=1, **student) == 0
+    logged = [json.loads(line) for line in (tmp_path / "run/log.jsonl").read_text().splitlines()]
+    losses = [entry["distillation"] for entry in logged if entry["kind"] == "train"]
+    assert losses[-1] < 0.5 * losses[0] and all(entry["classify"] == 0 for entry in logged if entry["kind"] == "train")
+    assert any("agreement" in entry for entry in logged if entry["kind"] != "train")
+    weights = read_weights(str(tmp_path / "run/backbone/weights.safetensors"))
+    assert {name.split(".")[0] for name in weights} == {"backbone", "objective"}
+    assert not any("teacher" in name for name in weights)
+    answers = [load_predictor(str(path)).predict(TEXTS) for path in (teacher, tmp_path / "run")]
+    assert set(answers[0][0].probabilities) == set(answers[1][0].probabilities)
+
+
+def test_the_loss_is_that_of_the_formula_and_its_gradient_keeps_its_size_at_any_temperature():
+    rng = np.random.default_rng(0)
+    logits, teacher = (rng.normal(size=(4, 3)).astype("float32") for _ in range(2))
+    labels, weights = np.array([0, 2, 1, 1]), np.array([1.0, 1.0, 0.0, 1.0], "float32")
+
+    def softmax(x):
+        return np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
+
+    probabilities = softmax(teacher)
+    task = DistilledClassify(BertConfig(50, **SMALL), ("a", "b", "c"), temperature=3.0, share=0.25)
+    batch = {"labels": labels, "example_weights": weights, "teacher_probabilities": probabilities}
+    losses, metrics = task.score({"logits": keras.ops.convert_to_tensor(logits)}, batch, None)
+    p, q = softmax(np.log(probabilities) / 3), softmax(logits / 3)
+    soft = (p * np.log(p / q)).sum(axis=-1)
+    hard = -np.log(softmax(logits)[np.arange(4), labels])
+    assert float(losses["distillation"][0]) == pytest.approx(0.25 * 9 * (soft * weights).sum(), rel=1e-4)
+    assert float(losses["classify"][0]) == pytest.approx(0.75 * (hard * weights).sum(), rel=1e-5)
+    agreement = (logits.argmax(-1) == probabilities.argmax(-1)) @ weights / 3
+    assert float(metrics["agreement"][0]) / float(metrics["agreement"][1]) == pytest.approx(agreement)
+    same = divergence(keras.ops.convert_to_tensor(logits), keras.ops.convert_to_tensor(logits + 5), 2.0)
+    np.testing.assert_allclose(same, 0.0, atol=1e-6)  # logits are equal up to a constant
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"distill_temperature": 0}, "--distill_temperature=0: must be above 0"),
+        ({"teacher": "nowhere"}, "nowhere: no such run folder"),
+        ({"train_file": "labels"}, "its labels are .* and those of the rows other, sports. They must be the same"),
+        ({"task": "regress"}, "--teacher: --task=regress has no such flag"),
+    ],
+)
+def test_teachers_that_do_not_fit_are_refused(student, tmp_path, capsys, more, message):
+    if more.get("train_file") == "labels":
+        (tmp_path / "rows.tsv").write_text("label\ttext\n" + "sports\t比赛\nother\t电池\n" * 4)
+        more = {"train_file": tmp_path / "rows.tsv"}
+    assert invoke("finetune", model_dir=tmp_path / "run", **{**student, **more}) in (UsageError.exit_code, 3, 4)
+    assert re.search(message, capsys.readouterr().err)
