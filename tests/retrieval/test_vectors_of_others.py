@@ -68,6 +68,17 @@ def test_a_header_that_promises_something_else_is_refused(tmp_path, header):
         vectors.read(str(path))
 
 
+def test_what_is_no_file_is_said_to_be_none(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npy")
+    (tmp_path / "folder.npy").mkdir()
+    (tmp_path / "zero.npy").symlink_to("/dev/zero")
+    for name in ("pipe", "folder", "zero"):
+        with pytest.raises(DataError, match=rf"{name}\.npy: is a folder, a pipe or a device, not a file"):
+            vectors.read(str(tmp_path / f"{name}.npy"))
+    with pytest.raises(DataError, match=r"absent\.npy: no such file"):
+        vectors.read(str(tmp_path / "absent.npy"))
+
+
 def test_parquet_of_other_types_is_refused(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet

@@ -170,7 +170,8 @@ def read(path: str) -> Vectors:
     """
     check_kind(path, "vectors_file")
     if not os.path.isfile(path):
-        raise DataError(f"{path}: no such file.")
+        found = "is a folder, a pipe or a device, not a file" if os.path.exists(path) else "no such file"
+        raise DataError(f"{path}: {found}.")
     return _read_parquet(path) if path.endswith(PARQUET) else _read_npy(path)
 
 
