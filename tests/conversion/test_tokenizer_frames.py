@@ -5,10 +5,12 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tokenizers
 from tokenizers import processors
 
 from data_pipelines.errors import CheckpointError, DataError
+from data_pipelines.ops.serving_text import GraphTokenizer
 from data_pipelines.text import frames
 from data_pipelines.text.frames import BERT, GPT, ROBERTA, XLNET, XLNET_STREAM, Frame
 from data_pipelines.text.framing import pack
@@ -163,8 +165,11 @@ def test_a_frame_goes_through_conversions_and_fine_tuning(model, tmp_path, capsy
         text_pair_column="text_pair", label_column="label", train_batch_size=4, max_seq_length=16, num_train_epochs=1,
     )  # fmt: skip
     predictor = fine_tuned.load_predictor(str(tmp_path / "run"))
-    row = predictor.features([("a", "b")])["token_ids"][0]
-    assert " ".join(PIECES[index] for index in row[row > 0]) == pair
+    graph = GraphTokenizer(predictor.tokenizer, "core", predictor.task.reading.frame)
+    served = graph.features([tf.constant(["a"]), tf.constant(["b"])], 16)
+    for features in (predictor.features([("a", "b")]), served):
+        row = np.array(features["token_ids"])[0]
+        assert " ".join(PIECES[index] for index in row[row > 0]) == pair
 
 
 def test_a_network_without_a_tokenizer_of_others_keeps_its_frame(tmp_path):

@@ -81,6 +81,14 @@ def test_an_article_without_its_end_is_named(tmp_path):
         documents(tmp_path / "wiki", text)
 
 
+@pytest.mark.shared_data
+def test_an_impossible_question_from_the_field():
+    folder = CASES / "squad_is_impossible_text"
+    with pytest.raises(DataError, match=r"text.json.*'is_impossible' must be true or false"):
+        list(read_squad(str(folder / "text.json")))
+    assert all(question.answers for question in read_squad(str(folder / "false.json")))
+
+
 @pytest.mark.parametrize("value", ["false", "", 0, 1, [], {}, "no"])
 def test_a_question_is_impossible_by_a_truth_value_only(value, tmp_path):
     asked = {"id": "1", "question": "Who?", "answers": [{"text": "dog", "answer_start": 4}], "is_impossible": value}
