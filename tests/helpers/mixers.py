@@ -14,6 +14,8 @@ SMALL = {
     "num_global": 3,
     "block_size": 2,
     "num_random_blocks": 1,
+    "columns": 4,
+    "num_clusters": 3,
 }
 
 

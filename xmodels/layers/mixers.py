@@ -55,6 +55,8 @@ class Mixer(Layer):
         shares_past: whether `step` supports beams that share a past, `attention.places.Beams`.
         starts_from_attention: whether it has all weights of full attention, under the same names.
         copies: {own layer: layer of full attention} whose weights it begins with where a trained network gets this mixer.
+        compares_all: whether it keeps a number for every two tokens of a text.
+        has_global_tokens: whether the tokens that `Visible.global_ids` marks attend to all others, and all to them.
         has_probabilities: whether `probabilities` returns what sums to one over the keys of each query.
 
     Call arguments:
@@ -75,6 +77,8 @@ class Mixer(Layer):
     shares_past: ClassVar[bool] = False
     starts_from_attention: ClassVar[bool] = True
     copies: ClassVar[dict[str, str]] = {}
+    compares_all: ClassVar[bool] = False
+    has_global_tokens: ClassVar[bool] = False
     has_probabilities: ClassVar[bool] = True
 
     @classmethod

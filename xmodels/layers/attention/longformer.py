@@ -40,6 +40,7 @@ class Longformer(LocalWindow):
 
     numbers = LongformerNumbers
     supports = frozenset({"padding", "global_ids"})
+    has_global_tokens = True
     copies = {"query_global": "query", "key_global": "key", "value_global": "value"}
 
     def __init__(

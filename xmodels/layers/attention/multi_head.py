@@ -13,6 +13,7 @@ class MultiHeadAttention(CachedAttention):
     """Softmax attention with H heads over all tokens, of the text itself or of a context. Arguments as in `ProjectedMixer`."""
 
     supports = frozenset(field.name for field in dataclasses.fields(Visible))
+    compares_all = True
 
     def mix(self, query, key, value, visible, training=None):
         return attend(query, key, value, visible, dropout=self.dropout, training=training)

@@ -5,6 +5,7 @@ from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.interfaces.reading import Reading
+from xmodels.tasks.base.global_tokens import mark, of_question
 from xmodels.tasks.base.task import Task
 
 
@@ -40,7 +41,7 @@ class AnswerSpan(Task):
         self.head = keras.layers.Dense(2, kernel_initializer=self.reading.initializer(config), name="head")
 
     def forward(self, backbone, batch, training=None):
-        outputs = self.reading.states(backbone, batch, training)
+        outputs = self.reading.states(backbone, mark(backbone, batch, of_question(self.reading.frame)), training)
         logits = ops.cast(self.head(outputs["sequence_output"]), "float32")  # (B, L, 2)
         return {**outputs, "start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 

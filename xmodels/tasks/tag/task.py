@@ -12,6 +12,7 @@ from xmodels.layers.crf import LinearChain, first_words
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.scalar_mix import ScalarMix
 from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+from xmodels.tasks.base.global_tokens import mark, nothing
 from xmodels.tasks.base.task import Task
 from xmodels.tasks.tag.settings import Settings, may_stand
 
@@ -80,7 +81,7 @@ class Tag(Task):
 
     def states(self, backbone, batch, training=None):
         """Returns what `reading` has of the backbone, with the states that the head reads as `sequence_output`, (B, L, D)."""
-        numbers = self._settings.feature_layers
+        numbers, batch = self._settings.feature_layers, mark(backbone, batch, nothing)
         if not numbers:
             return self.reading.states(backbone, batch, training and not self._settings.freeze_backbone)
         shown = layers_of(backbone, batch)
