@@ -80,7 +80,9 @@ class Frame:
         Args:
             num_segments: how many a network tells apart: further ones are its last; None if there is no limit.
         """
-        last = max(part.segment for part in Frame.of(template).parts) if num_segments is None else num_segments - 1
+        last = (
+            max(part.segment for part in Frame.of(template).parts) if num_segments is None else max(0, num_segments - 1)
+        )
         parts = tuple(dataclasses.replace(part, segment=min(part.segment, last)) for part in Frame.of(template).parts)
         return dataclasses.replace(self, parts=parts)
 

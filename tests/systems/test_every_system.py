@@ -25,7 +25,7 @@ ROWS = 4  # of the batch that is learnt
 # what has tests of its own, such as mixers.
 ALIKE = (
     "bert_wwm", "roberta_wwm", "spanbert", "marian", "transformer_pre_norm", "universal_transformer", "bigbird", "linformer",
-    "longformer", "tensorcoder", "distilbert", "mpnet",
+    "longformer", "tensorcoder", "distilbert", "mpnet", "xlm_roberta",
 )  # fmt: skip
 
 LABELS = {"span_labels": "labels"}  # predictions of a second head -> the feature that it names too

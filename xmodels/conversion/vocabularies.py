@@ -17,6 +17,7 @@ from tokenizers import AddedToken, processors
 from data_pipelines.errors import CheckpointError, DataError, name_source
 from data_pipelines.text import kinds, recognized_tokens
 from data_pipelines.text.byte_pairs import HEADER, ids_file
+from data_pipelines.text.fairseq_pieces import from_fairseq, to_fairseq
 from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
 from data_pipelines.text.tokenizer_settings import ASSETS, FRAME, PAIR
@@ -27,8 +28,11 @@ from xmodels.models.folder import read_json
 
 MODEL_CONFIG = "config.json"
 SPECIAL_TOKENS = "special_tokens_map.json"
-SENTENCE_PIECES = {"albert": "AlbertTokenizer", "xlnet": "XLNetTokenizer", "t5": "T5Tokenizer"}  # model_type -> class
-OTHER_IDS = ("XLMRobertaTokenizer", "CamembertTokenizer", "MBartTokenizer", "BarthezTokenizer", "XGLMTokenizer")
+FAIRSEQ = "XLMRobertaTokenizer"  # the class whose SentencePiece model fairseq numbers anew
+SENTENCE_PIECES = {  # model_type -> class
+    "albert": "AlbertTokenizer", "xlnet": "XLNetTokenizer", "t5": "T5Tokenizer", "xlm-roberta": FAIRSEQ,
+}  # fmt: skip
+OTHER_IDS = ("CamembertTokenizer", "MBartTokenizer", "BarthezTokenizer", "XGLMTokenizer")
 TOKENS = {"pad_token": PAD, "unk_token": UNKNOWN, "cls_token": CLS, "sep_token": SEP, "mask_token": MASK}
 ENDS = {"bos_token": BOS, "eos_token": EOS}
 
@@ -211,7 +215,17 @@ def _sentence_pieces(folder: str, models: list[str], stored: dict) -> TokenizerF
         settings |= {"clean": stored.get("remove_space", True), "part_digits": True}
     if kind == "T5Tokenizer":
         settings |= {"num_sentinels": stored.get("extra_ids", 100)}
-    return TokenizerFiles({"spiece.model": _bytes(folder, models[0])}, _check_settings(settings, folder), folder)
+    model = _bytes(folder, models[0])
+    if kind == FAIRSEQ:
+        model = _renumber(model, os.path.join(folder, models[0]))
+    return TokenizerFiles({"spiece.model": model}, _check_settings(settings, folder), folder)
+
+
+def _renumber(model: bytes, source: str) -> bytes:
+    try:
+        return to_fairseq(model, source)
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
 
 
 def _pair(folder: str, stored: dict) -> TokenizerFiles:
@@ -291,7 +305,16 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
     """
     if form.pairs_models and found.kind == "sentencepiece" and found.open().plain:
         found = as_pair(found)
-    found.write(folder)
+    written = found
+    if found.kind == "sentencepiece" and form.sentence_piece_class == FAIRSEQ:
+        model = from_fairseq(found.files["spiece.model"], found.source)
+        if model is None:
+            raise CheckpointError(
+                f"{found.source}: its SentencePiece model is not numbered as those of {FAIRSEQ}, with <s>, <pad>, </s> and <unk> "
+                "first and <mask> last, so transformers would read other ids. Convert the network without its vocabulary."
+            )
+        written = dataclasses.replace(found, files={"sentencepiece.bpe.model": model})
+    written.write(folder)
     if found.unsure:
         return
     tokenizer = found.open()
