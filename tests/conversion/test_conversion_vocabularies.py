@@ -19,7 +19,8 @@ from tests.conversion.test_conversion import random_checkpoint
 from tests.helpers.samples import ROOT, SHARED
 from xmodels.conversion import convert
 from xmodels.conversion.formats import table_of
-from xmodels.conversion.vocabularies import TokenizerFiles, read_hugging_face, read_ours, write_hugging_face
+from xmodels.conversion.tokenizer_writing import write_hugging_face
+from xmodels.conversion.vocabularies import TokenizerFiles, read_hugging_face, read_ours
 
 SIZES = {"byte_bpe": 420, "bpe": 1500, "sentencepiece": 1400, "characters": 1400, "words": 900}
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden/tokenizers"

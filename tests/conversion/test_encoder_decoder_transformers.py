@@ -12,7 +12,8 @@ from data_pipelines.text.frames import ROBERTA, T5
 from data_pipelines.text.framing import pack
 from tests.helpers.parity import assert_close
 from xmodels.conversion import convert
-from xmodels.conversion.vocabularies import TokenizerFiles, as_pair
+from xmodels.conversion.tokenizer_writing import as_pair
+from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.targets import beam_search_targets
 from xmodels.interfaces.reading import BART_READING

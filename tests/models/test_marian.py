@@ -21,7 +21,8 @@ from data_pipelines.text.spelling import spell_out, spelling
 from data_pipelines.text.tokenizer_settings import PAIR
 from tests.helpers.samples import ROOT
 from xmodels.conversion import convert
-from xmodels.conversion.vocabularies import TokenizerFiles, as_pair, read_hugging_face
+from xmodels.conversion.tokenizer_writing import as_pair
+from xmodels.conversion.vocabularies import TokenizerFiles, read_hugging_face
 from xmodels.layers.positions import concatenated_sinusoid
 from xmodels.models import folder
 from xmodels.models.checkpoint import Checkpoint

@@ -12,7 +12,8 @@ from data_pipelines.text.vocabulary import BOS, CLS, EOS, PAD
 from xmodels.conversion import configurations, formats, tensors
 from xmodels.conversion import hugging_face_heads as heads
 from xmodels.conversion.pickles import check_allowed, unpickle
-from xmodels.conversion.vocabularies import read_hugging_face, write_hugging_face
+from xmodels.conversion.tokenizer_writing import write_hugging_face
+from xmodels.conversion.vocabularies import read_hugging_face
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import CONFIG, read_json, read_weights, report_misfits, write_weights
 
