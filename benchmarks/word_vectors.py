@@ -75,7 +75,7 @@ def train(words: list[str], system: str, loss: str, epochs: int, output: str) ->
     runs = np.pad(runs, [[0, 0], [0, 1]])  # of which the last piece is only what follows
     lengths = np.tile([[LENGTH + 1, 0]], (len(runs), 1))
     source = ArraySource({"token_ids": runs, "segment_lengths": lengths}, "benchmark")
-    rows = 1 if loss and system == "skip_gram" else ROWS
+    rows = ROWS
     steps = epochs * len(runs) // rows
     records = Records(sequence_length=LENGTH, word_counts=lambda: np.bincount(ids))
     module = systems.load(system)

@@ -92,17 +92,59 @@ def word_windows(
     return op
 
 
-def tree_paths(nodes: np.ndarray, codes: np.ndarray) -> Op:
+def tree_paths(nodes: np.ndarray, codes: np.ndarray, shares: np.ndarray) -> Op:
     """Adds the way to each word in a tree of `huffman.paths`.
 
+    Args:
+        shares: of the words among those that stay, (V,).
+
     Reads:  center_ids (B, N).
-    Writes: node_ids (B, N, T), node_codes (B, N, T).
+    Writes: node_ids (B, N, T), node_codes (B, N, T); node_shares float32 (B, N, T), the share of the words whose ways pass a node.
     """
+    passing = np.zeros(nodes.max() + 1)
+    np.add.at(passing, nodes, np.where(codes >= 0, shares[:, None], 0.0))
+    found = {"node_ids": nodes, "node_codes": codes.astype(np.int32), "node_shares": passing[nodes].astype(np.float32)}
+
+    def op(features):
+        return {**features, **{name: tf.gather(table, features["center_ids"]) for name, table in found.items()}}
+
+    return op
+
+
+def word_rows(rows: list[int], sizes: list[int], sequence_length: int, kept: np.ndarray) -> Op:
+    """Adds the rows that make up each word, such as those of its parts.
+
+    There is room for four standard deviations more than the mean of an example; what is beyond is left out.
+
+    Args:
+        rows: of all words of the vocabulary, one behind the other.
+        sizes: how many each has.
+        kept: how often a place of the text holds each word and keeps it, (V,).
+
+    Reads:  center_ids, window_ends (B, N).
+    Writes: row_ids (B, M), row_places (B, M), the word of each row, N where there is none.
+    """
+    numbers = np.array(sizes, np.float64)
+    mean = sequence_length * (numbers @ kept)
+    spread = math.sqrt(sequence_length * (numbers**2 @ kept))
+    room = 8 * math.ceil((mean + 4.0 * spread + 8) / 8)
+    flat = np.array(rows, np.int32)
+    starts = np.cumsum([0, *sizes[:-1]]).astype(np.int32)
+    lengths = np.array(sizes, np.int32)
 
     def op(features):
         centers = features["center_ids"]
-        found = {"node_ids": tf.gather(nodes, centers), "node_codes": tf.gather(codes.astype(np.int32), centers)}
-        return {**features, **found}
+        slots = centers.shape[1]
+        there = (features["window_ends"] > 0) | (features["window_starts"] < 1)
+        size = tf.where(there, tf.gather(lengths, centers), 0)  # (B, N)
+        ends = tf.cumsum(size, axis=1)
+        column = tf.range(room)[None, :] + tf.zeros_like(centers[:, :1])  # (B, M)
+        place = tf.searchsorted(ends, column, side="right")
+        word = tf.minimum(place, slots - 1)
+        first = tf.gather(tf.gather(starts, centers), word, batch_dims=1)
+        inside = column - tf.gather(ends - size, word, batch_dims=1)
+        found = tf.where(place < slots, tf.gather(flat, tf.where(place < slots, first + inside, 0)), 0)
+        return {**features, "row_ids": found, "row_places": place}
 
     return op
 

@@ -15,6 +15,7 @@ from data_pipelines.text.vocabulary import UNKNOWN
 
 BUCKETS = 2_000_000
 OFFSET, PRIME, BITS = 2_166_136_261, 16_777_619, 0xFFFFFFFF  # of FNV-1a with 32 bits
+RUN_PRIME = 116_049_371  # of runs of words
 SIGN = 0xFFFFFF00  # fastText reads bytes as signed numbers, so those from 128 on set all higher bits
 
 
@@ -88,6 +89,14 @@ def bucket_ids(word: str, shortest: int, longest: int, buckets: int) -> tuple[in
             if end - start >= shortest and not alone:
                 found.append(value % buckets)
     return tuple(found)
+
+
+def whole_hash(word: str) -> int:
+    """Returns the hash of a word without marks, of 32 bits."""
+    value = OFFSET
+    for byte in word.encode("utf-8", "replace"):
+        value = ((value ^ (byte | SIGN if byte > 127 else byte)) * PRIME) & BITS
+    return value
 
 
 def bucket_ids_in_graph(words, shortest: int, longest: int, buckets: int):

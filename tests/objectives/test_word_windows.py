@@ -11,7 +11,7 @@ from keras import ops
 from data_pipelines.text import huffman
 from xmodels.layers.word_windows import Windows
 from xmodels.models.skip_gram import SkipGram, SkipGramConfig
-from xmodels.objectives.hierarchical_softmax import HierarchicalSoftmax
+from xmodels.objectives.hierarchical_softmax import MOST, HierarchicalSoftmax
 from xmodels.objectives.negative_sampling import NegativeSampling
 from xmodels.objectives.word_windows import Center, Contexts
 
@@ -36,7 +36,8 @@ def batch():
         "window_ends": np.where(real, np.minimum(place + reach, 49), 0), "node_ids": nodes[centers], "node_codes": codes[centers],
         "negative_ids": draw.integers(0, WORDS, (2, 2 * NEGATIVES)),
     }  # fmt: skip
-    return {name: tf.constant(value, tf.int32) for name, value in values.items()}
+    found = {name: tf.constant(value, tf.int32) for name, value in values.items()}
+    return {**found, "node_shares": tf.zeros(found["node_ids"].shape)}
 
 
 def walk(batch):
@@ -136,6 +137,16 @@ def test_a_step_of_skip_gram_is_that_of_word2vec(tree, batch, backbone):
     assert (found, weight) == (pytest.approx(loss, rel=1e-5), count)
     for change, expected in zip(changes, moved, strict=True):
         np.testing.assert_allclose(change, expected, atol=1e-3)
+
+
+def test_a_node_that_all_predictions_pass_moves_as_far_as_by_some_of_them(batch, backbone):
+    objective = HierarchicalSoftmax(Center(), REACH, WORDS - 1, WIDTH)
+    objective.nodes.embeddings.assign(np.random.default_rng(2).normal(size=objective.nodes.embeddings.shape))
+    passed = np.where(batch["node_ids"].numpy() == WORDS - 2, 1.0, 0.0).astype("float32")  # the root
+    _, _, (free,) = slopes(objective, backbone, batch, [objective.nodes])
+    _, _, (damped,) = slopes(objective, backbone, {**batch, "node_shares": passed}, [objective.nodes])
+    np.testing.assert_allclose(damped[:-1], free[:-1], atol=1e-5)
+    np.testing.assert_allclose(damped[-1], free[-1] * MOST / 100, atol=1e-4)  # of 100 predictions
 
 
 def _add(moved, loss, words, outputs, word, output, label, rate):

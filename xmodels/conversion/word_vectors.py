@@ -55,7 +55,10 @@ def write(target: str, loaded: Checkpoint) -> int:
     kind, _, path = target.partition(":")
     if os.path.exists(path):
         raise UsageError(f"{target}: exists already. Nothing is overwritten; give another name.")
-    table = model_class(loaded.model).word_vectors(loaded.values)
+    module = _module(kind)
+    if getattr(module, "writes_network", lambda path: False)(path):
+        return module.write_network(path, loaded)
+    table = _table(loaded)
     if table is None or loaded.tokenizer is None:
         raise CheckpointError(
             f"{target}: a {loaded.model} has no vectors of single words, or its folder no vocabulary. Give a run of a system such as "
@@ -64,8 +67,16 @@ def write(target: str, loaded: Checkpoint) -> int:
     vocabulary = loaded.tokenizer.open().vocabulary
     special = set(vocabulary.special_ids)
     kept = [i for i in range(len(vocabulary)) if i not in special]
-    _module(kind).write(path, [vocabulary.tokens[i] for i in kept], table[kept])
+    module.write(path, [vocabulary.tokens[i] for i in kept], table[kept])
     return len(kept)
+
+
+def _table(loaded: Checkpoint) -> np.ndarray | None:
+    """Returns the vectors of all words of a vocabulary, (V, D); None where the network has none."""
+    network = model_class(loaded.model)
+    if loaded.tokenizer is not None and (of_words := getattr(network, "vectors_of_words", None)):
+        return of_words(loaded.config, loaded.values, loaded.tokenizer.open().vocabulary.tokens)
+    return network.word_vectors(loaded.values)
 
 
 def _module(kind: str):

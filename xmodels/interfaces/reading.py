@@ -98,6 +98,7 @@ class Reading:
         has_dense: whether the head has its own Dense layer on that state, as in fairseq; a pooled state has passed through one
             already.
         make_dense: (configuration, initializer of its kernel) -> that layer, called on states (..., D); by default with tanh.
+        has_bias: whether the last layer of the head has a bias.
         drops_state: whether dropout comes before that Dense layer too. XLNet drops what it returns already.
         added_tokens: special tokens that fine-tuning adds to a vocabulary that lacks them.
         asks_first: whether a question is joined to its context rather than to each choice.
@@ -119,6 +120,7 @@ class Reading:
     summary: Callable[[Mapping[str, Any], Mapping[str, Any]], Any] = pooled
     has_dense: bool = False
     make_dense: Callable[[Any, keras.initializers.Initializer], keras.layers.Layer] = dense_with("tanh")
+    has_bias: bool = True
     drops_state: bool = True
     added_tokens: tuple[str, ...] = ()
     asks_first: bool = False
@@ -291,7 +293,7 @@ FROM_LABELS_READING = Reading(
 
 def reading_without_system(network: Any) -> Reading | None:
     """Returns the `Reading` of a network that no system pretrains; None if there is none."""
-    return FROM_LABELS_READING if network.from_labels else None
+    return dataclasses.replace(FROM_LABELS_READING, **network.read_as) if network.from_labels else None
 
 
 def plain_reading(network: Any, vocabulary: Vocabulary, generates: bool) -> Reading:

@@ -22,6 +22,8 @@ class Backbone(keras.Model):
     any_length: ClassVar[bool] = False  # rows may be longer than `max_sequence_length`
     encodes: ClassVar[bool] = False  # it has a method `encode`, which encodes a source without a target
     from_labels: ClassVar[bool] = False  # trained on labelled texts from random weights, without a pretraining system
+    # Fields of the `interfaces.reading.Reading` of such a network that are not those of all others.
+    read_as: ClassVar[Mapping[str, Any]] = {}
     carries_memory: ClassVar[bool] = False  # carries a memory from segment to segment, like Transformer-XL
     reads: ClassVar[Features] = {"token_ids": Feature((None,)), "padding_mask": Feature((None,), "bool")}
     may_read: ClassVar[Features] = {}  # optional features; with `pack_ids`, it reads packed rows (`ops.packing`)

@@ -4,7 +4,9 @@ import keras
 from keras import ops
 
 from data_pipelines.features import Feature
-from xmodels.objectives.word_windows import Center, Contexts, WindowObjective
+from xmodels.objectives.word_windows import Center, Contexts, WindowObjective, scale_gradient
+
+MOST = 32  # predictions of a batch by which a node moves; that of many moves as far as by so many of them
 
 
 class HierarchicalSoftmax(WindowObjective):
@@ -12,13 +14,20 @@ class HierarchicalSoftmax(WindowObjective):
 
     A word is likelier the more its way agrees with the signs: plus where the code of the way is 0, as in word2vec.c.
 
+    All predictions pass the root, and the sum of their gradients would throw it far beyond its place. Where more than `MOST`
+    predictions of a batch are to be expected at a node, its gradient is scaled down to so many.
+
     Args:
         predict, reach: of `WindowObjective`.
         num_nodes: inner nodes of the tree.
         width: D.
     """
 
-    needs = WindowObjective.needs | {"node_ids": Feature((None, None)), "node_codes": Feature((None, None))}
+    needs = WindowObjective.needs | {
+        "node_ids": Feature((None, None)),
+        "node_codes": Feature((None, None)),
+        "node_shares": Feature((None, None), "float32"),
+    }
     sparse_tables = ("nodes.embeddings",)
 
     def __init__(self, predict: Contexts | Center, reach: int, num_nodes: int, width: int, **kwargs):
@@ -28,7 +37,10 @@ class HierarchicalSoftmax(WindowObjective):
 
     def score(self, outputs, batch, backbone):
         inputs, windows = self.inputs(backbone, batch)
-        scores, weights = self.predict.paths(inputs, ops.cast(self.nodes(batch["node_ids"]), "float32"), windows)
+        passing = batch["node_shares"] * ops.sum(self.predict.weights(windows))
+        nodes = ops.cast(self.nodes(batch["node_ids"]), "float32")
+        nodes = scale_gradient(nodes, (MOST / ops.maximum(passing, MOST))[..., None])
+        scores, weights = self.predict.paths(inputs, nodes, windows)
         codes = ops.cast(batch["node_codes"], "float32")[:, :, None]  # (B, N, 1, T)
         losses = ops.softplus(scores * (2.0 * codes - 1.0)) * ops.cast(codes >= 0, "float32")
         return {"hierarchical_softmax": (ops.sum(losses * weights[..., None]), ops.sum(weights))}, {}

@@ -52,13 +52,13 @@ def recipe(
     options: Options | None = None,
 ) -> Recipe:
     """Returns gradient descent from 0.025 in a line to a ten-thousandth of it; of pairs, whose gradients are summed and not
-    averaged, so a batch is small: 8 runs, or 2 where all of them pass through the root of a tree."""
+    averaged, so a batch is small: 8 runs."""
     options = options or Options()
     config = config or SkipGramConfig(len(vocabulary), **SIZES[size])
     return Recipe(
         backbone=lambda: SkipGram(config),
         **learning(vocabulary, records, Contexts(), options, config.hidden_dim),
-        batch_size=2 if options.hierarchical_softmax else 8,
+        batch_size=8,
         learning_rate=0.025,
         **DESCENT,
     )
@@ -90,7 +90,8 @@ def learning(
     if options.negatives:
         objectives.append(lambda: NegativeSampling(predict, options.window, options.negatives))
     if options.hierarchical_softmax:
-        ops.append(tree_paths(*huffman.paths(counts)))
+        stay = counts * kept
+        ops.append(tree_paths(*huffman.paths(counts), stay / max(1.0, stay.sum())))
         objectives.append(lambda: HierarchicalSoftmax(predict, options.window, len(vocabulary) - 1, width))
     frame = word_windows(
         records.sequence_length, counts / max(1.0, counts.sum()), kept, noise_distribution(counts, options.exponent),

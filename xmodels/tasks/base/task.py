@@ -62,7 +62,9 @@ class SummaryTask(Task):
         if mix is not None:
             self.layer_mix = mix  # likewise
         self.dense = reading.dense(config)
-        self.head = keras.layers.Dense(num_outputs, kernel_initializer=reading.initializer(config), name="head")
+        self.head = keras.layers.Dense(
+            num_outputs, use_bias=reading.has_bias, kernel_initializer=reading.initializer(config), name="head"
+        )
         self.dropout = Dropout(reading.dropout_rate(config))
 
     def summarized(self, backbone, batch, training=None):

@@ -1,0 +1,147 @@
+"""Binary files of the fastText library, `.bin` and quantized `.ftz`: vectors of words with their parts, and classifiers."""
+
+import numpy as np
+
+from data_pipelines.errors import CheckpointError
+from data_pipelines.text.vocabulary import SEP, SPECIAL_TOKENS
+from xmodels.conversion import fasttext_files
+from xmodels.conversion.fasttext_files import END, FastTextFile
+from xmodels.conversion.vocabularies import TokenizerFiles
+from xmodels.models.checkpoint import Checkpoint
+from xmodels.models.fasttext import FastTextConfig
+from xmodels.models.fasttext_classifier import FastTextClassifierConfig
+
+MODEL = "fasttext"
+TITLE = "fastText's .bin and .ftz"
+LABEL = "__label__"
+TASKS = {"softmax": "classify", "ns": "classify", "ova": "multi_label"}  # loss of a file -> whose head answers
+# What a file says that a network of ours does not: the defaults of the library.
+DEFAULTS = {"ws": 5, "epoch": 5, "minCount": 1, "neg": 5, "wordNgrams": 1, "lrUpdateRate": 100, "t": 1e-4}
+SKIP_GRAM, SUPERVISED = 2, 3
+
+
+def model_of(path: str) -> str:
+    """Returns the network of a file."""
+    return "fasttext_classifier" if fasttext_files.read(path).model == "supervised" else MODEL
+
+
+def read(path: str, allow_pickle: bool = False) -> Checkpoint:
+    """Reads a file. A classifier of one label becomes a head of `classify`, one that answers for each label a head of `multi_label`.
+
+    Raises:
+        CheckpointError: the file is damaged, or holds what has no place here.
+    """
+    found = fasttext_files.read(path)
+    own = [word for word in found.words if word != END]
+    odd = next((word for word in own if not word or word in SPECIAL_TOKENS or any(c in word for c in "\n\r")), None)
+    if odd is not None:
+        raise CheckpointError(f"{path}: the word {odd!r} cannot stand in a vocabulary of ours.")
+    tokens = [*SPECIAL_TOKENS, *own]
+    files = {"vocab.txt": "".join(f"{token}\n" for token in tokens).encode("utf-8", "replace")}
+    settings = {"tokenizer": "word_characters", "do_lower_case": False, "segmenter": "presegmented"}
+    values = {"backbone.rows.table.embeddings": _rows(found, tokens)}
+    numbers = {
+        "vocabulary_size": len(tokens), "hidden_dim": found.inputs.shape[1], "buckets": int(found.arguments["bucket"]),
+        "shortest_ngram": int(found.arguments["minn"]), "longest_ngram": int(found.arguments["maxn"]),
+        "kept_buckets": len(found.kept or ()),
+        "unknown_id": SPECIAL_TOKENS.index("[UNK]"),
+    }  # fmt: skip
+    if found.kept is not None:
+        numbers["buckets"] = numbers["buckets"] if found.kept else 0
+    if found.kept:
+        values["backbone.rows.kept"] = np.array(sorted(found.kept), np.float32)
+    tokenizer = TokenizerFiles(files, settings, path)
+    if found.model != "supervised":
+        values["backbone.contexts.embeddings"] = _outputs(found, tokens)
+        return Checkpoint(MODEL, FastTextConfig(**numbers), values, tokenizer, system="fasttext")
+    return _classifier(found, numbers, values, tokenizer, path)
+
+
+def _classifier(found: FastTextFile, numbers, values, tokenizer, path: str) -> Checkpoint:
+    task = TASKS.get(found.loss)
+    if task is None:
+        raise CheckpointError(
+            f"{path}: is a classifier by hierarchical softmax, which no task here has. `fasttext_files.classify` answers with it."
+        )
+    config = FastTextClassifierConfig(**numbers, word_ngrams=int(found.arguments["wordNgrams"]))
+    values[f"objective.{task}.head.kernel"] = found.outputs.T.copy()
+    labels = tuple(label.removeprefix(LABEL) for label in found.labels)
+    return Checkpoint("fasttext_classifier", config, values, tokenizer, frozenset({task}), labels)
+
+
+def _rows(found: FastTextFile, tokens: list[str]) -> np.ndarray:
+    """Returns the rows of our words, then those of buckets in their order. The end of a line is our separator."""
+    ids = {word: place for place, word in enumerate(found.words)}
+    rows = np.zeros((len(tokens), found.inputs.shape[1]), np.float32)
+    for place, token in enumerate(tokens):
+        wanted = END if token == SEP else token
+        if wanted in ids and token not in set(SPECIAL_TOKENS) - {SEP}:
+            rows[place] = found.inputs[ids[wanted]]
+    buckets = found.inputs[len(found.words) :]
+    if found.kept:
+        buckets = buckets[[found.kept[bucket] for bucket in sorted(found.kept)]]
+    return np.concatenate([rows, buckets])
+
+
+def _outputs(found: FastTextFile, tokens: list[str]) -> np.ndarray:
+    ids = {word: place for place, word in enumerate(found.words)}
+    outputs = np.zeros((len(tokens), found.inputs.shape[1]), np.float32)
+    if found.loss == "ns":
+        for place, token in enumerate(tokens):
+            wanted = END if token == SEP else token
+            if wanted in ids:
+                outputs[place] = found.outputs[ids[wanted]]
+    return outputs
+
+
+def to_file(loaded: Checkpoint, target: str) -> FastTextFile:
+    """Returns what a `.bin` holds of a network and its head. How often words occur is not known any more: their order stands for it.
+
+    Raises:
+        CheckpointError: the format has no place for the network or its head, or there is no vocabulary.
+    """
+    config, values = loaded.config, loaded.values
+    if loaded.model not in (MODEL, "fasttext_classifier") or loaded.tokenizer is None:
+        raise CheckpointError(
+            f"{target}: fastText's binary files hold a fasttext or fasttext_classifier with its vocabulary; this is a {loaded.model}. "
+            "Write fasttext:FILE.vec."
+        )
+    if config.kept_buckets:
+        raise CheckpointError(
+            f"{target}: of this network buckets were pruned, which only quantized files of fastText express."
+        )
+    vocabulary = loaded.tokenizer.open().vocabulary
+    own = [place for place in range(len(vocabulary)) if place not in vocabulary.special_ids]
+    order = [vocabulary[SEP], *own]
+    table = values["backbone.rows.table.embeddings"]
+    inputs = np.concatenate([table[order], table[config.vocabulary_size :]])
+    arguments = {
+        **DEFAULTS, "dim": config.hidden_dim, "bucket": config.buckets, "minn": config.shortest_ngram, "maxn": config.longest_ngram,
+        "loss": 2, "model": SKIP_GRAM,
+    }  # fmt: skip
+    labels: list[str] = []
+    if loaded.model == MODEL:
+        outputs = values["backbone.contexts.embeddings"][order]
+    else:
+        labels, outputs, loss = _answers(loaded, target)
+        arguments |= {"model": SUPERVISED, "loss": loss, "wordNgrams": config.word_ngrams}
+    words = [END, *(vocabulary.tokens[place] for place in own)]
+    counts, label_counts = (np.arange(len(entries), 0, -1, np.int64) for entries in (words, labels))
+    return FastTextFile(arguments, words, counts, labels, label_counts, None, inputs, outputs, int(counts.sum()))
+
+
+def _answers(loaded: Checkpoint, target: str) -> tuple[list[str], np.ndarray, int]:
+    """Returns the labels, the matrix of outputs, and the number of the loss."""
+    tasks = [task for task in ("classify", "multi_label") if task in loaded.heads]
+    if len(tasks) != 1 or not loaded.labels or f"objective.{tasks[0]}.head.bias" in loaded.values:
+        raise CheckpointError(
+            f"{target}: fastText's classifiers have the head of --task=classify or multi_label, without a bias."
+        )
+    if odd := [label for label in loaded.labels if not label or any(c.isspace() for c in label)]:
+        raise CheckpointError(f"{target}: the label {odd[0]!r} holds a blank, which a file of fastText cannot express.")
+    loss = {"classify": 3, "multi_label": 4}[tasks[0]]
+    return (
+        [f"{LABEL}{label}" for label in loaded.labels],
+        loaded.values[f"objective.{tasks[0]}.head.kernel"].T.copy(),
+        loss,
+    )
