@@ -4,19 +4,14 @@ The parts of a word are all runs of `shortest` to `longest` characters of `<word
 table with the words: a part has the row `len(vocabulary)` plus its hash, modulo the number of buckets.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from data_pipelines.features import Feature, Features
+from data_pipelines.text.subwords import BITS, BUCKETS, OFFSET, PRIME, SIGN, bucket_ids
 from data_pipelines.text.vocabulary import UNKNOWN
-
-BUCKETS = 2_000_000
-OFFSET, PRIME, BITS = 2_166_136_261, 16_777_619, 0xFFFFFFFF  # of FNV-1a with 32 bits
-RUN_PRIME = 116_049_371  # of runs of words
-SIGN = 0xFFFFFF00  # fastText reads bytes as signed numbers, so those from 128 on set all higher bits
 
 
 class NGrams:
@@ -73,30 +68,6 @@ class NGrams:
 
         units.tables = words  # what a module that is saved has to hold
         return units
-
-
-@functools.lru_cache(1 << 16)
-def bucket_ids(word: str, shortest: int, longest: int, buckets: int) -> tuple[int, ...]:
-    """Returns the buckets of the parts of a word. `<` or `>` alone is no part."""
-    letters = [letter.encode("utf-8", "replace") for letter in f"<{word}>"]
-    found = []
-    for start in range(len(letters)):
-        value = OFFSET
-        for end in range(start + 1, min(start + longest, len(letters)) + 1):
-            for byte in letters[end - 1]:
-                value = ((value ^ (byte | SIGN if byte > 127 else byte)) * PRIME) & BITS
-            alone = end - start == 1 and (start == 0 or end == len(letters))
-            if end - start >= shortest and not alone:
-                found.append(value % buckets)
-    return tuple(found)
-
-
-def whole_hash(word: str) -> int:
-    """Returns the hash of a word without marks, of 32 bits."""
-    value = OFFSET
-    for byte in word.encode("utf-8", "replace"):
-        value = ((value ^ (byte | SIGN if byte > 127 else byte)) * PRIME) & BITS
-    return value
 
 
 def bucket_ids_in_graph(words, shortest: int, longest: int, buckets: int):

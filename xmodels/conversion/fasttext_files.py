@@ -11,7 +11,7 @@ import numpy as np
 from data_pipelines.errors import CheckpointError
 from data_pipelines.files import whole_file
 from data_pipelines.text import huffman
-from data_pipelines.units.ngrams import RUN_PRIME, bucket_ids, whole_hash
+from data_pipelines.text.subwords import RUN_PRIME, bucket_ids, whole_hash
 
 MAGIC, VERSION = 793_712_314, 12
 LOSSES = {1: "hs", 2: "ns", 3: "softmax", 4: "ova"}

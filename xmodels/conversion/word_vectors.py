@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from data_pipelines.errors import CheckpointError, UsageError
+from xmodels.conversion import find
 from xmodels.conversion import vectors as formats
 from xmodels.conversion.vectors.word2vec import read_binary, read_text, write_binary, write_text
 from xmodels.models.checkpoint import Checkpoint
@@ -73,10 +74,10 @@ def write(target: str, loaded: Checkpoint) -> int:
 
 def _table(loaded: Checkpoint) -> np.ndarray | None:
     """Returns the vectors of all words of a vocabulary, (V, D); None where the network has none."""
-    network = model_class(loaded.model)
-    if loaded.tokenizer is not None and (of_words := getattr(network, "vectors_of_words", None)):
-        return of_words(loaded.config, loaded.values, loaded.tokenizer.open().vocabulary.tokens)
-    return network.word_vectors(loaded.values)
+    source = find.load(loaded.model) if loaded.model in find.names() else None
+    if loaded.tokenizer is not None and hasattr(source, "vectors_of_words"):
+        return source.vectors_of_words(loaded.config, loaded.values, loaded.tokenizer.open().vocabulary.tokens)
+    return model_class(loaded.model).word_vectors(loaded.values)
 
 
 def _module(kind: str):

@@ -6,11 +6,12 @@ All of it is computed from the bytes of words, so words that the vocabulary lack
 import keras
 from keras import ops
 
-from data_pipelines.units.characters import BEGIN_SENTENCE, BEGIN_WORD, END_SENTENCE, END_WORD
-from data_pipelines.units.ngrams import BITS, OFFSET, PRIME, RUN_PRIME, SIGN, bucket_ids, whole_hash
 from xmodels.layers.layer import Layer
 
-END_OF_LINE = "</s>"  # how fastText spells what our texts end with
+# Of FNV-1a, as `data_pipelines.text.subwords` computes it; and of the characters of `data_pipelines.units.characters`.
+OFFSET, PRIME, BITS, SIGN, RUN_PRIME = 2_166_136_261, 16_777_619, 0xFFFFFFFF, 0xFFFFFF00, 116_049_371
+BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD = range(257, 261)
+END_OF_LINE = 3_617_362_777  # the hash of `</s>`, fastText's word for what our texts end with
 
 
 def signed_bytes(characters):
@@ -57,7 +58,7 @@ def word_hashes(characters):
     for place in range(characters.shape[-1]):
         following = ops.bitwise_and(ops.bitwise_xor(value, codes[..., place]) * PRIME, BITS)
         value = ops.where(inside[..., place], following, value)
-    value = ops.where(ops.any(characters == END_SENTENCE, axis=-1), whole_hash(END_OF_LINE), value)
+    value = ops.where(ops.any(characters == END_SENTENCE, axis=-1), END_OF_LINE, value)
     return ops.where(value >= 1 << 31, value - (1 << 32), value)
 
 
@@ -128,21 +129,6 @@ class WordRows(Layer):
     def _rows(self, ids, there):
         there = ops.cast(there, self.compute_dtype)
         return self.table(ids) * there[..., None], there
-
-
-def word_table(words, first: int, shortest: int, longest: int, buckets: int) -> tuple[list[int], list[int]]:
-    """Returns the rows of all words, one behind the other, and how many each has: the word itself, and its parts.
-
-    Args:
-        words: of a vocabulary, in the order of their ids.
-        first: the row of the first bucket.
-    """
-    rows, sizes = [], []
-    for place, word in enumerate(words):
-        found = bucket_ids(word, shortest, longest, buckets) if longest else ()
-        rows += [place, *(first + bucket for bucket in found)]
-        sizes.append(1 + len(found))
-    return rows, sizes
 
 
 def _later(x, steps: int):

@@ -4,15 +4,14 @@ import dataclasses
 from typing import ClassVar
 
 import keras
-import numpy as np
 from keras import ops
 
 from data_pipelines.features import CHARACTERS, Feature
-from data_pipelines.units.ngrams import BUCKETS
-from xmodels.layers.subwords import WordRows, word_table
+from xmodels.layers.subwords import WordRows
 from xmodels.models.backbone import Backbone
 from xmodels.models.config import LARGEST, TokenConfig
 
+BUCKETS = 2_000_000
 NGRAMS = (0, 12)  # bounds of characters of a part; 0 for words without parts
 
 
@@ -58,18 +57,6 @@ class FastText(Backbone):
         self.rows = WordRows(config, name="rows")
         self.contexts = keras.layers.Embedding(config.vocabulary_size, config.hidden_dim, "zeros", name="contexts")
         self.contexts.build(None)
-
-    @classmethod
-    def vectors_of_words(cls, config: FastTextConfig, values, words):
-        """Returns the vectors (V, D) of the words of a vocabulary among the weights {name: array} of a network, with their parts."""
-        table = values["backbone.rows.table.embeddings"]
-        rows, sizes = word_table(
-            words, config.vocabulary_size, config.shortest_ngram, config.longest_ngram, config.buckets
-        )
-        if config.kept_buckets:
-            return None
-        starts = np.cumsum([0, *sizes[:-1]])
-        return (np.add.reduceat(table[rows], starts, axis=0) / np.array(sizes)[:, None]).astype(np.float32)
 
     def call(self, features, training=None):
         sums, counts = self.rows(features["token_ids"], features.get("character_ids"))

@@ -9,9 +9,9 @@ import numpy as np
 
 from data_pipelines.ops.windows import word_rows
 from data_pipelines.text.frames import Frame
+from data_pipelines.text.subwords import word_table
 from data_pipelines.text.vocabulary import SEP, UNKNOWN, Vocabulary
 from xmodels.interfaces.reading import Reading, as_published, mean_of_states, normal
-from xmodels.layers.subwords import word_table
 from xmodels.models.fasttext import SIZES, FastText, FastTextConfig
 from xmodels.objectives.word_windows import Center, Contexts
 from xmodels.systems import skip_gram

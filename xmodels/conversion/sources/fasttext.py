@@ -3,18 +3,26 @@
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
+from data_pipelines.text.subwords import word_table
 from data_pipelines.text.vocabulary import SEP, SPECIAL_TOKENS
 from xmodels.conversion import fasttext_files
 from xmodels.conversion.fasttext_files import END, FastTextFile
+from xmodels.conversion.formats import published_heads
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.fasttext import FastTextConfig
 from xmodels.models.fasttext_classifier import FastTextClassifierConfig
+from xmodels.tasks.base.published_head import MULTI_LABEL, SEQUENCE, SINGLE_LABEL
 
 MODEL = "fasttext"
 TITLE = "fastText's .bin and .ftz"
 LABEL = "__label__"
-TASKS = {"softmax": "classify", "ns": "classify", "ova": "multi_label"}  # loss of a file -> whose head answers
+PROBLEMS = {
+    "softmax": SINGLE_LABEL,
+    "ns": SINGLE_LABEL,
+    "ova": MULTI_LABEL,
+}  # loss of a file -> what a head for it answers
+LOSSES = {SINGLE_LABEL: 3, MULTI_LABEL: 4}  # what it answers -> number of the loss
 # What a file says that a network of ours does not: the defaults of the library.
 DEFAULTS = {"ws": 5, "epoch": 5, "minCount": 1, "neg": 5, "wordNgrams": 1, "lrUpdateRate": 100, "t": 1e-4}
 SKIP_GRAM, SUPERVISED = 2, 3
@@ -26,7 +34,7 @@ def model_of(path: str) -> str:
 
 
 def read(path: str, allow_pickle: bool = False) -> Checkpoint:
-    """Reads a file. A classifier of one label becomes a head of `classify`, one that answers for each label a head of `multi_label`.
+    """Reads a file. A classifier by softmax becomes the head of one label, one-versus-all that of several.
 
     Raises:
         CheckpointError: the file is damaged, or holds what has no place here.
@@ -58,7 +66,7 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
 
 
 def _classifier(found: FastTextFile, numbers, values, tokenizer, path: str) -> Checkpoint:
-    task = TASKS.get(found.loss)
+    task = _heads().get(PROBLEMS.get(found.loss, ""))
     if task is None:
         raise CheckpointError(
             f"{path}: is a classifier by hierarchical softmax, which no task here has. `fasttext_files.classify` answers with it."
@@ -132,16 +140,29 @@ def to_file(loaded: Checkpoint, target: str) -> FastTextFile:
 
 def _answers(loaded: Checkpoint, target: str) -> tuple[list[str], np.ndarray, int]:
     """Returns the labels, the matrix of outputs, and the number of the loss."""
-    tasks = [task for task in ("classify", "multi_label") if task in loaded.heads]
-    if len(tasks) != 1 or not loaded.labels or f"objective.{tasks[0]}.head.bias" in loaded.values:
-        raise CheckpointError(
-            f"{target}: fastText's classifiers have the head of --task=classify or multi_label, without a bias."
-        )
+    heads = {task: problem for problem, task in _heads().items() if task in loaded.heads}
+    if len(heads) != 1 or not loaded.labels or any(f"objective.{task}.head.bias" in loaded.values for task in heads):
+        known = " or ".join(f"--task={task}" for task in _heads().values())
+        raise CheckpointError(f"{target}: fastText's classifiers have the head of {known}, without a bias.")
+    ((task, problem),) = heads.items()
     if odd := [label for label in loaded.labels if not label or any(c.isspace() for c in label)]:
         raise CheckpointError(f"{target}: the label {odd[0]!r} holds a blank, which a file of fastText cannot express.")
-    loss = {"classify": 3, "multi_label": 4}[tasks[0]]
-    return (
-        [f"{LABEL}{label}" for label in loaded.labels],
-        loaded.values[f"objective.{tasks[0]}.head.kernel"].T.copy(),
-        loss,
-    )
+    outputs = loaded.values[f"objective.{task}.head.kernel"].T.copy()
+    return [f"{LABEL}{label}" for label in loaded.labels], outputs, LOSSES[problem]
+
+
+def _heads() -> dict[str, str]:
+    """Returns the tasks that classify a text, {what they answer: task}."""
+    heads = published_heads().items()
+    return {head.problem: task for task, head in heads if head.kind == SEQUENCE and head.problem in LOSSES}
+
+
+def vectors_of_words(config: FastTextConfig, values, words) -> np.ndarray | None:
+    """Returns the vectors (V, D) of the words of a vocabulary among the weights {name: array} of a network, with their parts; None
+    of a pruned network."""
+    if config.kept_buckets:
+        return None
+    rows, sizes = word_table(words, config.vocabulary_size, config.shortest_ngram, config.longest_ngram, config.buckets)
+    starts = np.cumsum([0, *sizes[:-1]])
+    sums = np.add.reduceat(values["backbone.rows.table.embeddings"][rows], starts, axis=0)
+    return (sums / np.array(sizes)[:, None]).astype(np.float32)
