@@ -180,8 +180,8 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     "row_places": (
         Feature(L, "int32", "the word to which each of `row_ids` belongs; behind all words where there is none"),
     ),
-    "window_starts": (Feature(L, "int32", "the first place of the window of each word; 1 where there is no word"),),
-    "window_ends": (Feature(L, "int32", "the last place of the window of each word; 0 where there is no word"),),
+    "window_starts": (Feature(L, "int32", "the first place of the window of each word; 0 where there is no word"),),
+    "window_ends": (Feature(L, "int32", "the place behind the window of each word; 0 where there is no word"),),
     "node_ids": (Feature(NL, "int32", "the inner nodes on the way to each word through a tree, from the root on"),),
     "node_shares": (Feature(NL, "float32", "the share of all words whose ways pass each of them"),),
     "node_codes": (Feature(NL, "int32", "which way, 0 or 1, it takes at each of them; -1 where it has ended"),),

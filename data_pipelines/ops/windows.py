@@ -57,7 +57,7 @@ def word_windows(
 
     Reads:  token_ids (B, N), segment_lengths (B, 2), seed (B,), of runs of at most `sequence_length` + 1 pieces.
     Writes: token_ids, padding_mask (B, L), the text that was read; center_ids (B, N), the words that stay, at the left;
-            window_starts, window_ends (B, N), the first and the last place of the window of each, 1 and 0 where there is no word;
+            window_starts, window_ends (B, N), the first place of the window of each and that behind it, 0 where there is no word;
             negative_ids (B, K S), of the K blocks one behind the other.
     """
     length, slots = sequence_length, num_slots(sequence_length, shares, keep)
@@ -71,11 +71,11 @@ def word_windows(
         reach = 1 + tf.cast(uniform(fold(seed, 1), slots) * window, tf.int32)  # (B, N)
         place = tf.range(slots)[None, :]
         starts = tf.maximum(place - reach, tf.searchsorted(parts, parts, side="left"))
-        ends_ = tf.minimum(place + reach, tf.searchsorted(parts, parts, side="right") - 1)
+        ends_ = tf.minimum(place + reach + 1, tf.searchsorted(parts, parts, side="right"))
         kept = {name: features[name] for name in ("seed", "example_weights") if name in features}
         found = {
             **kept, "token_ids": token_ids, "padding_mask": real, "center_ids": words,
-            "window_starts": tf.where(there, starts, 1), "window_ends": tf.where(there, ends_, 0),
+            "window_starts": tf.where(there, starts, 0), "window_ends": tf.where(there, ends_, 0),
         }  # fmt: skip
         if negatives:
             found["negative_ids"] = _drawn(cumulative, fold(seed, 2), num_blocks(slots) * negatives)
@@ -135,7 +135,7 @@ def word_rows(rows: list[int], sizes: list[int], sequence_length: int, kept: np.
     def op(features):
         centers = features["center_ids"]
         slots = centers.shape[1]
-        there = (features["window_ends"] > 0) | (features["window_starts"] < 1)
+        there = features["window_ends"] > 0
         size = tf.where(there, tf.gather(lengths, centers), 0)  # (B, N)
         ends = tf.cumsum(size, axis=1)
         column = tf.range(room)[None, :] + tf.zeros_like(centers[:, :1])  # (B, M)

@@ -32,8 +32,8 @@ def batch():
     centers = draw.integers(0, WORDS, (2, PLACES))
     nodes, codes = huffman.paths(COUNTS)
     values = {
-        "center_ids": centers, "window_starts": np.where(real, np.maximum(place - reach, 0), 1),
-        "window_ends": np.where(real, np.minimum(place + reach, 49), 0), "node_ids": nodes[centers], "node_codes": codes[centers],
+        "center_ids": centers, "window_starts": np.where(real, np.maximum(place - reach, 0), 0),
+        "window_ends": np.where(real, np.minimum(place + reach + 1, 50), 0), "node_ids": nodes[centers], "node_codes": codes[centers],
         "negative_ids": draw.integers(0, WORDS, (2, 2 * NEGATIVES)),
     }  # fmt: skip
     found = {name: tf.constant(value, tf.int32) for name, value in values.items()}
@@ -43,7 +43,7 @@ def batch():
 def walk(batch):
     """Yields (row, place, the places of its window) of every word."""
     for row, place in np.ndindex(2, 50):
-        window = range(int(batch["window_starts"][row, place]), int(batch["window_ends"][row, place]) + 1)
+        window = range(int(batch["window_starts"][row, place]), int(batch["window_ends"][row, place]))
         yield row, place, [other for other in window if other != place]
 
 

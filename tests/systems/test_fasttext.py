@@ -134,8 +134,8 @@ def test_words_are_means_of_their_rows_while_they_are_learnt():
     rows, sizes = [0, 4, 5, 1, 2, 6, 3], [3, 1, 2, 1]
     op = word_rows(rows, sizes, 8, np.full(4, 0.25))
     batch = {
-        "center_ids": tf.constant([[2, 0, 3, 0], [1, 1, 0, 0]]), "window_starts": tf.constant([[0, 0, 0, 1], [0, 0, 1, 1]]),
-        "window_ends": tf.constant([[1, 2, 2, 0], [1, 1, 0, 0]]),
+        "center_ids": tf.constant([[2, 0, 3, 0], [1, 1, 0, 0]]), "window_starts": tf.constant([[0, 0, 1, 0], [0, 0, 0, 0]]),
+        "window_ends": tf.constant([[2, 3, 3, 0], [2, 2, 0, 0]]),
     }  # fmt: skip
     batch = op(batch)
     states, counts = backbone.word_states(batch)

@@ -31,7 +31,7 @@ def drawn(token_ids, keep=None, window=5, negatives=2, ends=(), seed=0):
 def pairs_of(found, row):
     words = found["center_ids"][row].tolist()
     windows = zip(found["window_starts"][row].tolist(), found["window_ends"][row].tolist(), strict=True)
-    return [(words[i], words[j]) for i, (a, b) in enumerate(windows) for j in range(a, b + 1) if i != j]
+    return [(words[i], words[j]) for i, (a, b) in enumerate(windows) for j in range(a, b) if i != j]
 
 
 def test_probabilities_are_those_of_gensim():
@@ -64,7 +64,7 @@ def test_pairs_stand_in_reach_inside_of_texts_and_none_is_lost():
     keep[0] = 0.0
     found = drawn(text, keep, window=5, ends=(0,))
     # Of a text of n words 6 n pairs, less the 14 that would reach beyond its ends; here of 17 and 22 words.
-    sizes = np.maximum(found["window_ends"] - found["window_starts"], 0)
+    sizes = np.maximum(found["window_ends"] - found["window_starts"] - 1, 0)
     assert sizes.sum(axis=1).mean() == pytest.approx(6 * 39 - 2 * 14, rel=0.02)
     marked = text.copy()
     marked[:, :17], marked[:, 18:] = 1, 2

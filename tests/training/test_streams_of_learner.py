@@ -163,8 +163,8 @@ def pairs(seed=0, rows=4):
     real = place < PAIRS - 1
     return {
         "padding_mask": np.ones((rows, 5), bool), "center_ids": draw.integers(0, WORDS, (rows, PAIRS), "int32"),
-        "window_starts": np.where(real, np.maximum(place - reach, 0), 1).astype("int32"),
-        "window_ends": np.where(real, np.minimum(place + reach, PAIRS - 2), 0).astype("int32"),
+        "window_starts": np.where(real, np.maximum(place - reach, 0), 0).astype("int32"),
+        "window_ends": np.where(real, np.minimum(place + reach + 1, PAIRS - 1), 0).astype("int32"),
         "negative_ids": draw.integers(0, WORDS, (rows, NEGATIVES), "int32"),
         "example_weights": np.ones((rows,), "float32"), "token_ids": np.zeros((rows, 5), "int32"),
     }  # fmt: skip
@@ -231,7 +231,7 @@ def test_a_step_is_the_update_of_word2vec():
     for row, place in np.ndindex(batch["center_ids"].shape):
         center, window = (
             batch["center_ids"][row, place],
-            slice(batch["window_starts"][row, place], batch["window_ends"][row, place] + 1),
+            slice(batch["window_starts"][row, place], batch["window_ends"][row, place]),
         )
         for other in set(range(PAIRS)[window]) - {place}:
             context = batch["center_ids"][row, other]

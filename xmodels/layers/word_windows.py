@@ -14,7 +14,7 @@ class Windows:
     """The windows of a batch of rows of N words: K blocks of n words each, N = K n.
 
     Attributes:
-        starts, ends: int (B, N), the first and the last place of the window of each word; 1 and 0 where there is no word.
+        starts, ends: int (B, N), the first place of the window of each word and that behind it; 0 where there is no word.
         reach: c, the most places to each side.
     """
 
@@ -58,7 +58,7 @@ class Windows:
         seen = self.blocks(place[None])[0, :, :1] + ops.arange(-self.reach, self.block + self.reach, dtype=place.dtype)
         seen = seen[None, :, None]  # (1, K, 1, n + 2c)
         starts, ends, own = (self.blocks(x)[..., None] for x in (self.starts, self.ends, place[None]))
-        return ops.cast((seen >= starts) & (seen <= ends) & (seen != own), "float32")
+        return ops.cast((seen >= starts) & (seen < ends) & (seen != own), "float32")
 
     @property
     def side_mask(self):
@@ -66,12 +66,12 @@ class Windows:
         place = ops.arange(self.length, dtype=self.starts.dtype)[:, None] + ops.array(
             [side - self.reach for side in self._sides], self.starts.dtype
         )  # (N, 2c)
-        return ops.cast((place >= self.starts[..., None]) & (place <= self.ends[..., None]), "float32")
+        return ops.cast((place >= self.starts[..., None]) & (place < self.ends[..., None]), "float32")
 
     @property
     def sizes(self):
         """Returns how many words the window of each has, float32 (B, N)."""
-        return ops.cast(ops.maximum(self.ends - self.starts, 0), "float32")
+        return ops.cast(ops.maximum(self.ends - self.starts - 1, 0), "float32")
 
     @property
     def _sides(self) -> list[int]:

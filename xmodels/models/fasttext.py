@@ -62,6 +62,11 @@ class FastText(Backbone):
         sums, counts = self.rows(features["token_ids"], features.get("character_ids"))
         return {"sequence_output": sums / ops.maximum(counts, 1.0)[..., None]}
 
+    def hidden_states(self, features):
+        """Returns the rows of the words alone, zeros of unknown ones, and the vectors with their parts: 2 tensors (B, L, D)."""
+        alone, _ = self.rows(features["token_ids"])
+        return [alone, self(features)["sequence_output"]]
+
     def word_states(self, batch):
         """Returns the vectors of `center_ids`, (B, N, D), and how many rows each of them is the mean of, (B, N).
 
@@ -71,7 +76,7 @@ class FastText(Backbone):
         places, (count, slots) = batch["row_places"], batch["center_ids"].shape
         segments = ops.arange(count, dtype=places.dtype)[:, None] * (slots + 1) + places
         segments = ops.reshape(segments, (-1,))
-        rows = self.rows.table(ops.reshape(batch["row_ids"], (-1,)))  # (B M, D)
+        rows = ops.cast(self.rows.table(ops.reshape(batch["row_ids"], (-1,))), "float32")  # (B M, D)
         total = count * (slots + 1)
         sums = ops.reshape(ops.segment_sum(rows, segments, total), (count, slots + 1, -1))[:, :slots]
         sizes = ops.segment_sum(ops.ones(segments.shape, "float32"), segments, total)
