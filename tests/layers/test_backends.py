@@ -1,4 +1,4 @@
-"""Networks on JAX and PyTorch: weights have the same names, and what writes writes the same texts."""
+"""Networks on JAX and PyTorch: weights have the same names, mixers compute the same, and what writes writes the same texts."""
 
 import json
 import os
@@ -11,10 +11,15 @@ import pytest
 
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
+from tests.helpers.mixers import small_numbers
 from tests.helpers.pages import ROOT
 from xmodels import systems
 from xmodels.decoding.options import Decoding
+from xmodels.layers import mixers
+from xmodels.layers.attention.visible import Visible
+from xmodels.layers.initialization import gpt
 from xmodels.models.backbone import named_weights
+from xmodels.models.bert import BertConfig
 from xmodels.models.folder import assign, values_of, write_model
 from xmodels.runs.fine_tuned import load_generator
 
@@ -60,6 +65,29 @@ def written(folder):
         generator = load_generator(f"{folder}/{name}")
         found[name] = [generator.generate(TEXTS, how, max_new_tokens=5) for how in HOW]
     return found
+
+
+def mixed():
+    """What each mixer gives for one text and another with padding, with weights that are the same everywhere."""
+    found, real = {}, np.arange(23) < np.array([[23], [18]])
+    x = np.random.default_rng(0).normal(size=(2, 23, 16)).astype("float32")
+    for name in mixers.names():
+        sizes = {"max_sequence_length": 23, "attention_dropout": 0.0, "mixer": name}
+        config = BertConfig(50, 16, 2, 2, 32, **sizes, mixer_numbers=small_numbers(name))
+        mixer = mixers.find(name).for_block(config, gpt(0.5), 0, {})
+        visible = Visible(keras.ops.convert_to_tensor(real), causal="causal" in mixer.requires)
+        mixer(x, visible=visible)
+        for key, weight in sorted(named_weights(mixer).items()):
+            weight.assign(np.random.default_rng(len(key)).normal(0, 0.4, weight.shape).astype("float32"))
+        found[name] = keras.ops.convert_to_numpy(mixer(x, visible=visible))[real].tolist()
+    return found
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_mixers_compute_the_same(backend, tmp_path):
+    expected = mixed()
+    for name, values in elsewhere(backend, "mixed", tmp_path).items():
+        np.testing.assert_allclose(values, expected[name], atol=2e-5, err_msg=name)
 
 
 @pytest.mark.extra("torch")
