@@ -31,6 +31,7 @@ from xmodels.jobs.finetune.start import (
     objective_of,
     reader_of,
 )
+from xmodels.jobs.initial_vectors import begin_vectors
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import values_of
 from xmodels.objectives.base import Objective
@@ -175,7 +176,7 @@ def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None,
     num_steps = num_steps_of(options, per_epoch)
     optimization = optimization_of(options, num_steps, per_epoch)
     learner, task, batches = _learner(
-        options, strategy, loaded, reader, data, optimization, finetuning, rows, grouping, learns
+        options, strategy, loaded, reader, tokenizer, data, optimization, finetuning, rows, grouping, learns
     )
     mask = data.source.arrays["padding_mask"]
     sequences = mask.shape[1] if mask.ndim > 2 else 1  # an example may be several
@@ -232,6 +233,7 @@ def _learner(
     strategy,
     loaded,
     reader: Reader,
+    tokenizer: Tokenizer,
     data: Data,
     optimization: Optimization,
     finetuning: FineTuning,
@@ -243,6 +245,7 @@ def _learner(
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
         backbone = build_backbone(options, loaded)
+        begin_vectors(options, backbone, tokenizer)
         if options.lora_rank:
             begin_adapters(options, backbone)
         task = reader.make_task(loaded.config, data)

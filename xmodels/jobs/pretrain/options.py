@@ -28,6 +28,8 @@ class Options(TrainingOptions):
     model_config_file: str | None = option(None, "JSON file with other sizes: Google's bert_config.json, or a config.json of xmodels.", alias="bert_config_file")  # fmt: skip
     mixer: str | None = option(None, "Attention of all blocks, for bert, gpt and their variants (docs/mixers.md). Default: as in the configuration, multi_head:", structural=True, values=summaries())  # fmt: skip
     init_checkpoint: str | None = option(None, "Start from these weights: a run or model folder, hf:FOLDER, or tf1:PREFIX. The optimizer starts anew.", structural=True)  # fmt: skip
+    init_vectors: str | None = option(None, "Word vectors with which the table of tokens of a new network begins, word2vec:FILE, glove:FILE or fasttext:FILE: of tokens that are words of it, and of pieces of its words (docs/word_vectors.md).", structural=True)  # fmt: skip
+    freeze_vectors: bool = option(False, "Keep the table of init_vectors as it is.", structural=True)  # fmt: skip
     extend_positions: bool = option(False, "If the network has more positions than init_checkpoint, as with --set=max_sequence_length=768, initialise the additional ones with copies of the existing ones.", structural=True)  # fmt: skip
     data_dir: str | None = option(None, "Folder of records that create_pretraining_data wrote.", section="Data")
     input_file: str | None = option(None, "Instead of data_dir: TFRecord files of Google's create_pretraining_data.py.")

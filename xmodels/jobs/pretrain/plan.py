@@ -17,6 +17,7 @@ from data_pipelines.records.source import RecordSource
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels import systems
 from xmodels.jobs import numbers, step_options
+from xmodels.jobs.initial_vectors import begin_vectors
 from xmodels.jobs.pretrain import batches as pretraining_batches
 from xmodels.jobs.pretrain import evaluation, length_schedule, network, task_streams
 from xmodels.jobs.pretrain import records as pretraining_records
@@ -157,7 +158,7 @@ def plan(options: Options, system: ModuleType, strategy) -> Plan:
             ),
         )
 
-    learner, batches = _learner(options, strategy, recipe, source, records, streams_of)
+    learner, batches = _learner(options, strategy, recipe, source, tokenizer, records, streams_of)
     network.warn_of_order(learner.backbone.config, source)
     network.warn_of_clamp(learner.backbone.config)
     with strategy.scope():
@@ -169,7 +170,7 @@ def plan(options: Options, system: ModuleType, strategy) -> Plan:
 
 
 def _learner(
-    options: Options, strategy, recipe: Recipe, source, records: Records,
+    options: Options, strategy, recipe: Recipe, source, tokenizer, records: Records,
     streams_of: Callable[[Backbone, Objective, Batches], dict[str, Stream]],
 ) -> tuple[Learner, Batches]:  # fmt: skip
     """Returns the learner, and the batches of its first stream.
@@ -185,6 +186,7 @@ def _learner(
         network.check_positions(backbone.config, records.sequence_length, named)
         pretraining_records.check_features(options, source, objective, recipe.packings)
         backbone.initialize()
+        begin_vectors(options, backbone, tokenizer)
         pretraining_batches.check_grouping(options, recipe, source)
         grouping = pretraining_batches.choose_grouping(
             options, source, records, backbone, recipe.batch_size, strategy.num_replicas_in_sync
