@@ -20,6 +20,8 @@ FUZZ = pathlib.Path(__file__).parents[1] / "fuzz"
 SEEDS = sorted((FUZZ / "seeds").iterdir())
 # What no target runs, and why.
 UNTRIED = {
+    "evaluate_vectors": "reads three files, which test_words and test_word_vectors damage",
+    "neighbours": "reads one file of vectors, which test_word_vectors damages",
     "fetch": "reads one file, by its checksum, and asks the package index; wheels that lie are tried in test_fetch",
     "quickstart": "takes minutes, and runs the other verbs",
     "tpu_preflight": "needs an extra, and runs its compiler in another process",

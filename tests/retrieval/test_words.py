@@ -1,0 +1,96 @@
+"""What vectors of words know: neighbours, similarities and analogies."""
+
+import numpy as np
+import pytest
+
+from data_pipelines.errors import DataError
+from tests.helpers.invocation import invoke
+from xmodels.conversion import word_vectors
+from xmodels.retrieval.words import Analogies, Words, analogies, read_analogies, read_pairs, similarity
+
+WORDS = ["man", "woman", "king", "queen", "fish", "boy"]
+# The first number is a sex, the second a rank; a fish stands apart.
+VECTORS = np.array([[1, 0, 1], [-1, 0, 1], [1, 2, 1], [-1, 2, 1], [0, -1, -3], [1, 0.1, 0.9]], np.float32)
+
+
+@pytest.fixture
+def words():
+    return Words(WORDS, VECTORS)
+
+
+def test_neighbours_are_those_of_the_largest_cosine_without_the_word_itself(words):
+    nearest = words.neighbours("man", 2)
+    assert nearest[0] == (
+        "boy",
+        pytest.approx(VECTORS[0] @ VECTORS[5] / np.linalg.norm(VECTORS[0]) / np.linalg.norm(VECTORS[5])),
+    )
+    assert nearest == word_vectors.nearest(WORDS, VECTORS, "man", 2)
+    assert words.neighbours("horse", 2) is None and len(words.neighbours("man", 99)) == 5
+
+
+@pytest.mark.parametrize("multiply", [False, True])
+def test_analogies_are_answered_by_none_of_the_three_and_those_without_vectors_are_counted(words, multiply):
+    questions = {
+        "royal": [
+            ("man", "woman", "king", "queen"),
+            ("man", "king", "woman", "fish"),
+            ("man", "horse", "king", "queen"),
+        ]
+    }
+    assert analogies(words, questions, multiply) == {"royal": Analogies(right=1, asked=2, left_out=1)}
+    # Of a restricted vocabulary the answer must be one of its words.
+    assert analogies(Words(WORDS, VECTORS, limit=3), questions, multiply)["royal"].asked == 0
+
+
+def test_both_methods_are_their_formulas():
+    draw = np.random.default_rng(0)
+    vectors, names = draw.normal(size=(30, 4)).astype(np.float32), [str(n) for n in range(30)]
+    known = Words(names, vectors)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    for multiply in (False, True):
+        for a, b, c in draw.integers(0, 30, (20, 3)):
+            near = [unit @ unit[i] for i in (a, b, c)]
+            if multiply:
+                x, y, z = ((1 + cosines) / 2 for cosines in near)
+                scores = y * z / (x + 1e-3)
+            else:
+                scores = near[1] - near[0] + near[2]
+            scores[[a, b, c]] = -9
+            question = (names[a], names[b], names[c], names[int(scores.argmax())])
+            assert analogies(known, {"": [question]}, multiply)[""].right == 1
+
+
+def test_similarity_is_the_correlation_of_ranks(words):
+    pairs = [("man", "boy", 9.0), ("man", "king", 5.0), ("man", "fish", 0.0), ("man", "horse", 3.0)]
+    found = similarity(words, pairs)
+    assert (found.spearman, found.pairs, found.left_out) == (pytest.approx(1.0), 3, 1)
+    assert similarity(Words(WORDS, VECTORS, lower_case=True), [(a.upper(), b, s) for a, b, s in pairs]) == found
+    with pytest.raises(DataError, match="needs three"):
+        similarity(words, pairs[:2])
+
+
+def test_files_and_commands(tmp_path, capsys):
+    (tmp_path / "pairs.csv").write_text(",word1,word2,score\n0,man,boy,9\n1,man,king,5\n2,man,fish,0\n3,,,\n", "utf-8")
+    (tmp_path / "pairs.txt").write_bytes(b"man\tboy\t9\r\nman\tking\t5")
+    (tmp_path / "questions.txt").write_text(": royal\nman woman king queen\n", "utf-8")
+    assert (
+        read_pairs(str(tmp_path / "pairs.csv"))[1] == ("man", "king", 5.0)
+        and len(read_pairs(str(tmp_path / "pairs.txt"))) == 2
+    )
+    assert read_analogies(str(tmp_path / "questions.txt")) == {"royal": [("man", "woman", "king", "queen")]}
+    vectors = f"word2vec:{tmp_path}/vectors.txt"
+    word_vectors.write_text(f"{tmp_path}/vectors.txt", WORDS, VECTORS)
+    given = {"similarity_file": tmp_path / "pairs.csv", "analogy_file": tmp_path / "questions.txt"}
+    assert invoke("evaluate_vectors", vectors=vectors, **given) == 0
+    assert "Spearman 1.0000 of 3 pairs; 0 left out" in (out := capsys.readouterr().out) and "1 of 1 right" in out
+    assert invoke("neighbours", vectors=vectors, words="man,king", top_k=1) == 0
+    assert "boy" in capsys.readouterr().out
+    (tmp_path / "bad.txt").write_text("man woman king\n", "utf-8")
+    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe\xff\n")
+    for more, message in (
+        ({"analogy_file": tmp_path / "bad.txt"}, "line 1: expected four words"), ({}, "Give --similarity_file"),
+        ({"similarity_file": tmp_path / "none.txt"}, "no such file"), ({"similarity_file": tmp_path / "bytes.txt"}, "not valid UTF-8"),
+    ):  # fmt: skip
+        assert invoke("evaluate_vectors", vectors=vectors, **more) != 0
+        assert message in capsys.readouterr().err
+    assert invoke("neighbours", vectors=vectors, words="horse") == 2 and "has no vector" in capsys.readouterr().err

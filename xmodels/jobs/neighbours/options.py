@@ -1,0 +1,21 @@
+"""Prints the words whose vectors are nearest to those of given words.
+
+xmodels neighbours --vectors=word2vec:vectors.bin --words=king,Paris --top_k=5
+"""
+
+import dataclasses
+from typing import ClassVar
+
+from data_pipelines.options.declaration import REQUIRED, option
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """Vectors of words, and the words that are asked about."""
+
+    SECTION: ClassVar = "Vectors of words"
+    JOB: ClassVar = "xmodels.jobs.neighbours.run:neighbours"
+
+    vectors: str = option(REQUIRED, "word2vec:FILE, glove:FILE or fasttext:FILE.", section="Vectors")
+    words: str = option(REQUIRED, "Words, separated by commas.")
+    top_k: int = option(10, "Neighbours of each word.", minimum=1)
