@@ -155,6 +155,13 @@ def test_training_hashes_by_the_seed_of_its_step_and_evaluation_by_the_layer():
     assert np.abs(np.array(mixer_of(index=1)(x) - mixer(x))).max() > 1e-3
 
 
+def test_an_order_that_no_int32_holds_is_refused():
+    mixer = mixer_of(num_buckets=(64, 128))
+    mixer.check(100_000)
+    with pytest.raises(ValueError, match="buckets, 8,193, times rounds, 2, times tokens, 524,288"):
+        mixer.check(524_288)
+
+
 def test_the_number_of_buckets_follows_the_longest_text():
     network = Gpt(GptConfig(50, 16, 1, 2, 32, max_sequence_length=40, mixer="lsh", mixer_numbers={"chunk_size": 8}))
     assert network.blocks[0].mixer.num_buckets == 10 and network.blocks[0].mixer.key is network.blocks[0].mixer.query

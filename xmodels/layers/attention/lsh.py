@@ -103,7 +103,16 @@ class LshAttention(CachedAttention):
         mixed = super().call(x if context is None else context, visible, training=training)
         return mixed[:, : ops.shape(x)[1]]
 
+    def check(self, length) -> None:
+        """Raises a ValueError where the places of tokens in the order of their buckets would not be int32."""
+        if length is not None and (self.num_buckets + 1) * self.num_hashes * (length + self.chunk_size) >= 2**31:
+            raise ValueError(
+                f"LSH attention sorts tokens by numbers below 2^31: buckets, {self.num_buckets + 1:,}, times rounds, {self.num_hashes}, "
+                f"times tokens, {length:,}. Take fewer of one of them."
+            )
+
     def mix(self, query, key, value, visible, training=None):
+        self.check(query.shape[1])
         length = ops.shape(query)[1]
         missing = -length % self.chunk_size
         real = (
