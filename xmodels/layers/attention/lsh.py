@@ -107,8 +107,8 @@ class LshAttention(CachedAttention):
         """Raises a ValueError where the places of tokens in the order of their buckets would not be int32."""
         if length is not None and (self.num_buckets + 1) * self.num_hashes * (length + self.chunk_size) >= 2**31:
             raise ValueError(
-                f"LSH attention sorts tokens by numbers below 2^31: buckets, {self.num_buckets + 1:,}, times rounds, {self.num_hashes}, "
-                f"times tokens, {length:,}. Take fewer of one of them."
+                f"LSH attention sorts tokens by numbers below 2^31: buckets, {self.num_buckets + 1:,}, times rounds, "
+                f"{self.num_hashes}, times tokens, {length:,}. Take fewer of one of them."
             )
 
     def mix(self, query, key, value, visible, training=None):
