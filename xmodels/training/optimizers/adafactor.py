@@ -99,9 +99,10 @@ class Adafactor(keras.optimizers.Optimizer):
         number = len(self.variables) - sum(map(len, self._slots))
         found, old = old[:number], old[number:]
         for slots, shape in zip(self._slots, self._shapes, strict=True):
-            if len(slots) == 2 and old and old[0].ndim == 3 and old[0].size == np.prod(shape):
+            axes = self._factored_axes(shape)
+            if axes and old and old[0].ndim == 3 and old[0].size == np.prod(shape):
                 matrix = old.pop(0).reshape(shape)
-                found += [matrix.mean(axis=axis) for axis in self._factored_axes(shape)]
+                found += [matrix.mean(axis=axis) for axis in axes]
             else:
                 found, old = found + old[: len(slots)], old[len(slots) :]
         names = list(self.named_variables)
