@@ -24,6 +24,7 @@ from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.roberta import Roberta, RobertaConfig
+from xmodels.models.t5 import T5, T5Config
 from xmodels.runs import fine_tuned
 from xmodels.runs.loaded import load
 
@@ -198,3 +199,37 @@ def test_a_frame_that_is_none_is_refused(template):
 def test_segments_end_at_those_of_the_network():
     assert dataclasses.replace(BERT, parts=BERT.with_parts(BERT.template, 1).parts).has_segments is False
     assert np.array_equal(BERT.with_parts(XLNET.template, None).parts, XLNET.parts)
+
+
+def encoder_decoder(path, named):
+    """A folder of a T5 with word pieces, as networks for Chinese have them."""
+    config = T5Config(
+        vocabulary_size=len(PIECES),
+        hidden_dim=8,
+        num_layers=1,
+        num_heads=2,
+        head_dim=4,
+        intermediate_dim=8,
+        max_sequence_length=16,
+    )
+    held = checkpoint_of("bert").tokenizer
+    convert.save(Checkpoint("t5", config, folder.values_of("backbone", T5(config).initialize()), held), f"hf:{path}")
+    written = tokenizers.Tokenizer.from_file(str(path / "tokenizer.json"))
+    assert written.encode("a b").tokens == ["a", "b", "[SEP]"]  # as ours reads it
+    (path / "tokenizer.json").unlink()
+    stored = {"do_lower_case": True, **({"tokenizer_class": named} if named else {})}
+    (path / "tokenizer_config.json").write_text(json.dumps(stored))
+    return f"hf:{path}"
+
+
+@pytest.mark.parametrize("named", ["BertTokenizer", None])
+def test_sources_of_an_encoder_decoder_are_framed_by_its_tokenizer(named, tmp_path):
+    source = encoder_decoder(tmp_path / "theirs", named)
+    convert.save(convert.load(source), str(tmp_path / "ours"))
+    for each in (source, str(tmp_path / "ours")):
+        loaded = load(each)
+        vocabulary = loaded.tokenizer.vocabulary
+        ids = loaded.tokenizer.encode("a b").ids
+        framed = [loaded.writing.add_special_tokens(ids, vocabulary, 16, of_target) for of_target in (False, True)]
+        assert [" ".join(PIECES[i] for i in row) for row in framed] == ["[CLS] a b [SEP]", "a b [SEP]"]
+        assert loaded.writing.first_id(vocabulary) is None

@@ -53,7 +53,9 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
         config,
         source,
         tokenizer=read_hugging_face(
-            path, form.frame if CLS in form.frame.roles else None, getattr(config, "num_segments", None)
+            path,
+            form.frame if CLS in form.frame.roles or form.decoder_start else None,
+            getattr(config, "num_segments", None),
         ),
         labels=heads.labels_of(table, task, stored),
     )

@@ -12,7 +12,7 @@ from data_pipelines.text.fairseq_pieces import from_fairseq
 from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
 from data_pipelines.text.tokenizer_settings import PAIR
-from data_pipelines.text.vocabulary import CLS, SEP
+from data_pipelines.text.vocabulary import CLS, EOS, SEP
 from xmodels.conversion.fast_tokenizers import FAST, FAST_CLASS
 from xmodels.conversion.vocabularies import ENDS, FAIRSEQ, TOKENS, TokenizerFiles
 
@@ -39,6 +39,8 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
         return
     tokenizer = found.open()
     frame = form.frame.with_parts(tokenizer.frame, None) if tokenizer.frame else form.frame
+    if EOS not in tokenizer.vocabulary.roles:  # texts end with the other token that ends them
+        frame = frame.with_parts(frame.template.replace(EOS, SEP), None)
     roles = tokenizer.vocabulary.roles
     values = {**found.settings, "model_max_length": max_sequence_length}
     if found.kind != "wordpiece":

@@ -130,8 +130,8 @@ def read_hugging_face(
     """Returns the tokenizer of a folder of the `transformers` library; None where there is none.
 
     Args:
-        usual: the frame of the network, which needs not be told; None where the network puts no class token around texts, so that
-            what the folder says is of no use.
+        usual: the frame of the network, which needs not be told; None where the network continues texts, so that what the folder
+            says is of no use.
         num_segments: how many the network tells apart; None if there is no limit.
 
     Raises:
@@ -150,6 +150,8 @@ def _add_frame(found: TokenizerFiles, usual: Frame | None, num_segments: int | N
     """Returns the same with the special tokens that the folder says are put around texts, where the network has others."""
     stored = _json(found.source, CONFIG)
     if usual is None or str(stored.get("tokenizer")) in kinds.KINDS:  # ours says it itself
+        return found
+    if CLS not in usual.roles and found.kind != "wordpiece":  # of others these networks have none but their own
         return found
     model, vocabulary = _json(found.source, MODEL_CONFIG), found.open().vocabulary
     frame = tokenizer_frames.frame_of(found.source, stored, model, found.kind, vocabulary)

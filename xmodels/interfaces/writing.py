@@ -1,10 +1,13 @@
 """How a network generates texts: the tokens around them, and the objective that computes logits from states."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from data_pipelines.errors import CheckpointError
+from data_pipelines.text.frames import Frame
+from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import EOS, PAD, SEP, Vocabulary
 from xmodels.interfaces.reading import BERT_NUMBERS
 from xmodels.objectives.base import Objective
@@ -89,6 +92,19 @@ class Writing:
             self, start=self.start if start is None else tokens[start], opens_targets=first is not None,
             first=None if first is None else tokens[first], forces_end=end is not None,
         )  # fmt: skip
+
+    def with_frame_of(self, tokenizer: Tokenizer) -> "Writing":
+        """Returns a copy whose sources begin with the token that a tokenizer says itself stands before one text, if it says one.
+
+        Targets do so where they did before: what a decoder begins with stands in the settings of a folder, not in its tokenizer.
+        """
+        if tokenizer.frame is None:
+            return self
+        before = list(itertools.takewhile(lambda part: part.text is None, Frame.of(tokenizer.frame).of_texts(1)))
+        if len(before) != 1 or before[0].role == self.opening:
+            return self
+        opens_targets = self.opening is not None and self.opens_targets
+        return dataclasses.replace(self, opening=before[0].role, opens_targets=opens_targets)
 
     def add_special_tokens(
         self, ids: Sequence[int], vocabulary: Vocabulary, longest: int, of_target: bool = False

@@ -132,7 +132,8 @@ def _load_foreign(source: str, change) -> Loaded:
 def _as_told(found: Identity, tokenizer: Tokenizer, config: TokenConfig) -> Identity:
     """Returns the same with the special tokens around texts that its tokenizer says."""
     reading = found.reading and found.reading.with_frame_of(tokenizer, config)
-    return dataclasses.replace(found, reading=reading)
+    writing = found.writing and found.writing.with_frame_of(tokenizer)
+    return dataclasses.replace(found, reading=reading, writing=writing)
 
 
 def _heads(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

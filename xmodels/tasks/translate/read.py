@@ -135,6 +135,7 @@ class Reader(base.Reader):
     def prepare(self, loaded, tokenizer):
         system = systems.of_model(loaded.system, loaded.model, self.options.init_checkpoint)
         self.writing = system and system.WRITING
+        self.writing = self.writing and self.writing.with_frame_of(tokenizer)
         if self.writing is None or self.writing.task != self.name:
             raise UsageError(
                 f"--init_checkpoint={self.options.init_checkpoint}: --task={self.name} needs an encoder-decoder; a network of the "
