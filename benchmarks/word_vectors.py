@@ -25,11 +25,12 @@ from benchmarks import measure
 LENGTH, ROWS, WIDTH, WINDOW, NEGATIVES, SAMPLE = 512, 2, 100, 5, 5, 1e-3
 GENSIM = """
 import gensim, json, sys, time
-from gensim.models import Word2Vec
+from gensim.models import FastText, Word2Vec
 runs = [line.split() for line in open(sys.argv[1], encoding="utf-8")]
-sg, hs, epochs = (int(x) for x in sys.argv[3:])
-model = Word2Vec(vector_size={width}, window={window}, negative=0 if hs else {negative}, hs=hs, sample={sample}, min_count=1, sg=sg,
-                 alpha=0.025 if sg else 0.05, workers=1, seed=1)
+sg, hs, epochs, buckets = (int(x) for x in sys.argv[3:])
+kind, more = (FastText, dict(bucket=buckets)) if buckets else (Word2Vec, dict())
+model = kind(vector_size={width}, window={window}, negative=0 if hs else {negative}, hs=hs, sample={sample}, min_count=1, sg=sg,
+                 alpha=0.025 if sg else 0.05, workers=1, seed=1, **more)
 model.build_vocab(runs)
 words = sum(map(len, runs))
 begun = time.process_time()
@@ -38,7 +39,9 @@ took = time.process_time() - begun
 model.wv.save_word2vec_format(sys.argv[2], binary=True)
 print(json.dumps({{"words": words * epochs, "processor": took, "version": gensim.__version__, "vocabulary": len(model.wv)}}))
 """
+BUCKETS = 200_000  # of fastText
 METHODS = {
+    "fastText, skip-gram": ("fasttext", ""),
     "skip-gram": ("skip_gram", ""), "CBOW": ("cbow", ""),
     "skip-gram, hierarchical softmax": ("skip_gram", "hierarchical"), "CBOW, hierarchical softmax": ("cbow", "hierarchical"),
 }  # fmt: skip
@@ -65,6 +68,8 @@ def train(words: list[str], system: str, loss: str, epochs: int, output: str) ->
     from data_pipelines.text.vocabulary import Vocabulary
     from xmodels import systems
     from xmodels.conversion import word_vectors
+    from xmodels.conversion.sources import fasttext
+    from xmodels.models.backbone import named_weights
     from xmodels.training.devices import distribution
     from xmodels.training.recipe import Records
     from xmodels.training.step.learner import Learner
@@ -79,8 +84,15 @@ def train(words: list[str], system: str, loss: str, epochs: int, output: str) ->
     steps = epochs * len(runs) // rows
     records = Records(sequence_length=LENGTH, word_counts=lambda: np.bincount(ids))
     module = systems.load(system)
-    options = module.Options(negatives=0 if loss else NEGATIVES, hierarchical_softmax=bool(loss))
-    recipe = module.recipe(Vocabulary([*names], required=()), records, options=options).override(num_steps=steps)
+    options = module.Options(
+        negatives=0 if loss else NEGATIVES, hierarchical_softmax=bool(loss), sample=SAMPLE, exponent=0.75
+    )
+    own = {"buckets": BUCKETS, "unknown_id": len(names)} if system == "fasttext" else {}
+    config = module.MODEL.config_class(len(names), hidden_dim=WIDTH, **own)
+    vocabulary = Vocabulary([*names], required=())
+    recipe = module.recipe(vocabulary, records, config=config, options=options).override(
+        num_steps=steps, learning_rate=0.05 if system == "cbow" else 0.025
+    )
     batches = Batches(source, recipe.frame, rows)
     strategy = distribution.choose("one_device")
     with strategy.scope():
@@ -94,7 +106,9 @@ def train(words: list[str], system: str, loss: str, epochs: int, output: str) ->
     begun, wall = measure.processor_seconds(), time.perf_counter()
     totals, _ = learner.train(iterator, tf.constant(steps - first))
     took = {"processor": measure.processor_seconds() - begun, "wall": time.perf_counter() - wall}
-    word_vectors.write_binary(output, list(names), backbone.words.embeddings.numpy())
+    values = {f"backbone.{name}": weight.numpy() for name, weight in named_weights(backbone).items()}
+    found = fasttext.vectors_of_words(config, values, names) if own else backbone.word_vectors(values)
+    word_vectors.write_binary(output, list(names), found)
     return {"words": learner.count_units(totals.numpy())["words"][0], "vocabulary": len(names), **took}
 
 
@@ -105,8 +119,8 @@ def of_gensim(python: str, words: list[str], system: str, loss: str, epochs: int
             file.write(" ".join(words[begin : begin + LENGTH]) + "\n")
         file.flush()
         program = GENSIM.format(width=WIDTH, window=WINDOW, negative=NEGATIVES, sample=SAMPLE)
-        numbers = [str(int(system == "skip_gram")), str(int(bool(loss))), str(epochs)]
-        command = ["taskset", "-c", "0", python, "-c", program, file.name, output, *numbers]
+        numbers = [int(system != "cbow"), int(bool(loss)), epochs, BUCKETS if system == "fasttext" else 0]
+        command = ["taskset", "-c", "0", python, "-c", program, file.name, output, *map(str, numbers)]
         return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
