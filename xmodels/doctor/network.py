@@ -54,6 +54,10 @@ def num_parameters(model: type, config) -> int:
     if getattr(config, "cutoffs", ()):  # pieces of several widths
         plain = dataclasses.replace(config, cutoffs=())
         return num_parameters(model, plain) + config.table_weights - plain.table_weights
+    if getattr(config, "buckets", 0):  # rows of words and buckets in one table, which grows with the words only
+        plain = dataclasses.replace(config, buckets=0, kept_buckets=0, longest_ngram=0)
+        rows = config.kept_buckets or config.buckets
+        return num_parameters(model, plain) + rows * config.hidden_dim + config.kept_buckets
     layers, few = config.values().get("num_layers"), dataclasses.replace(config, vocabulary_size=FEW)
     one, two = (_shapes(model, dataclasses.replace(few, num_layers=n) if layers else few) for n in (1, 2))
     least = sum(map(math.prod, one))
