@@ -21,20 +21,32 @@ from xmodels.models.folder import read_model, write_model
 
 ROWS = 4  # of the batch that is learnt
 
-# Their networks and objectives are those of `bert`, `roberta`, `bart`, `transformer` and `adaptive_universal_transformer`, but for
-# what has tests of its own, such as mixers.
+# Their networks and objectives are those of `bert`, `bart`, `transformer`, `gpt2`, `lstm_lm` and `adaptive_universal_transformer`, but
+# for what has tests of its own, such as mixers.
 ALIKE = (
-    "bert_wwm", "roberta_wwm", "spanbert", "marian", "transformer_pre_norm", "universal_transformer", "bigbird", "linformer",
-    "longformer", "tensorcoder", "distilbert", "mpnet", "xlm_roberta",
+    "bert_wwm", "roberta", "roberta_wwm", "spanbert", "marian", "transformer_pre_norm", "universal_transformer", "bigbird",
+    "linformer", "longformer", "tensorcoder", "distilbert", "mpnet", "xlm_roberta", "gpt", "siatl",
 )  # fmt: skip
+# One of each kind of network and of objective, whose steps are computed in other ways too.
+KINDS = (
+    "bert", "albert", "ernie2", "electra", "modernbert", "xlnet", "gpt2", "transformer_xl", "t5", "bart", "unilm", "reformer",
+    "lstm_lm", "skip_gram",
+)  # fmt: skip
+
+
+def each(is_quick):
+    """Marks a test of all systems, of which those that are not quick are long."""
+    params = [pytest.param(n, marks=() if is_quick(n) else pytest.mark.long) for n in systems.names()]
+    return pytest.mark.parametrize("system_run", params, indirect=True)
+
+
+of_every_system = each(lambda name: name not in ALIKE)
+of_every_kind = each(lambda name: name in KINDS)
 
 LABELS = {"span_labels": "labels"}  # predictions of a second head -> the feature that it names too
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(name, marks=pytest.mark.long) if name in ALIKE else name for name in systems.names()],
-)
+@pytest.fixture(scope="module")
 def system_run(request, zh_vocabulary, records_of):
     """A small network of the system and its learner, which all tests of a system share; each begins with `reset` if it trains."""
     recipe = small_recipe(request.param, Vocabulary.read(zh_vocabulary), ROWS)
@@ -65,6 +77,7 @@ def train(learner, batch, steps):
     return learner.means(learner.train(iterator, tf.constant(steps))[0])
 
 
+@of_every_system
 def test_system_learns_one_batch_by_heart(system_run):
     learner, batch = system_run.learner, system_run.batch
     system_run.reset()
@@ -91,6 +104,7 @@ def test_system_learns_one_batch_by_heart(system_run):
         assert np.average(predicted == truth, weights=weights) > 0.8, f"predictions of {name}"
 
 
+@of_every_kind
 def test_step_compiled_by_xla_equals_the_plain_one(system_run):
     results = []
     for compiled in (False, True):
@@ -102,6 +116,7 @@ def test_step_compiled_by_xla_equals_the_plain_one(system_run):
         np.testing.assert_allclose(value, results[1][name], atol=2e-4, err_msg=name)
 
 
+@of_every_kind
 def test_step_in_bfloat16_has_a_loss_and_gradients_near_those_of_float32(system_run):
     """A loss that is not float32 cannot be multiplied by its float32 share, and ends the step."""
     system_run.reset()
@@ -119,6 +134,7 @@ def test_step_in_bfloat16_has_a_loss_and_gradients_near_those_of_float32(system_
     assert norms[1] == pytest.approx(norms[0], rel=0.1)
 
 
+@of_every_system
 def test_rows_that_fill_up_a_batch_count_for_nothing(system_run):
     learner, batch = system_run.learner, system_run.batch
     whole = learner.evaluate([batch])
@@ -130,6 +146,7 @@ def test_rows_that_fill_up_a_batch_count_for_nothing(system_run):
             assert with_filling[name] == pytest.approx(value, rel=1e-5), name
 
 
+@of_every_system
 def test_rows_without_the_padding_that_all_have_give_the_same_or_are_refused(system_run):
     learner, recipe, source = system_run.learner, system_run.recipe, system_run.source
     if source.is_stream or recipe.row_length:
@@ -156,6 +173,7 @@ def test_rows_without_the_padding_that_all_have_give_the_same_or_are_refused(sys
             assert found[name] == pytest.approx(value, rel=1e-4), name
 
 
+@of_every_system
 def test_model_folder_brings_back_network_and_heads(system_run, tmp_path):
     learner, batch = system_run.learner, system_run.batch
     write_model(str(tmp_path), learner.backbone, learner.objective)
@@ -167,6 +185,7 @@ def test_model_folder_brings_back_network_and_heads(system_run, tmp_path):
     assert convert.load(str(tmp_path)).config == learner.backbone.config
 
 
+@of_every_system
 def test_backbone_is_rebuilt_by_keras(system_run, tmp_path):
     learner, batch = system_run.learner, system_run.batch
     path = str(tmp_path / "network.keras")
