@@ -10,7 +10,6 @@ from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = SkipGram, False
 READING, WRITING = None, None
-BASELINE = skip_gram.BASELINE
 
 
 @dataclasses.dataclass(frozen=True)
