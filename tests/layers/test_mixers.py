@@ -40,7 +40,7 @@ DECODED = [name for name in CAUSAL if not mixers.find(name).selects]
 CONSTANT = [name for name in CAUSAL if not mixers.find(name).rewinds]  # whose cache does not grow
 WINDOW = SMALL["window"]
 LENGTHS = (
-    5,
+    pytest.param(5, marks=pytest.mark.long),
     pytest.param(23, marks=pytest.mark.long),
     131,
 )  # a whole window, odd ones of several blocks and of two chunks
@@ -243,7 +243,7 @@ def axes(function, *arguments):
     return found
 
 
-@pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "packed"])
+@pytest.mark.parametrize("is_packed", [False, pytest.param(True, marks=pytest.mark.long)], ids=["plain", "packed"])
 @pytest.mark.parametrize("network_class", [Bert, pytest.param(Gpt2, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", NAMES)
 def test_training_makes_no_tensor_of_pairs_of_tokens_but_for_full_attention(name, network_class, is_packed):
@@ -269,7 +269,7 @@ def test_training_makes_no_tensor_of_pairs_of_tokens_but_for_full_attention(name
     assert mixers.find(name).compares_all or largest < 2 * 2 * length * length / 2
 
 
-@pytest.mark.parametrize("network_class", [Gpt, Gpt2])
+@pytest.mark.parametrize("network_class", [Gpt, pytest.param(Gpt2, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", DECODED)
 def test_a_network_decodes_as_it_reads(name, network_class):
     backbone, batch = network(network_class, name), batch_of(30)
@@ -295,7 +295,7 @@ def test_the_summary_of_bert_is_that_of_the_whole_network(name):
         np.testing.assert_allclose(np.sum(maps[0], axis=-1), 1.0, atol=1e-4)
 
 
-@pytest.mark.parametrize("network_class", [Gpt, Gpt2])
+@pytest.mark.parametrize("network_class", [Gpt, pytest.param(Gpt2, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", [name for name in CAUSAL if name in SHOWN])
 def test_a_causal_network_attends_to_what_stands_before(name, network_class):
     maps = np.array(network(network_class, name).attention_maps(batch_of(30)))
