@@ -766,7 +766,8 @@ LINES = {
     "queries.jsonl": {"query": "who", "positives": ["cat"], "negatives": ["dog"] * 7},
 }
 PAGE_FILES = {
-    "reviews.tsv": "label\ttext\na\tcat\nb\tdog\n", "bare.csv": "a,cat\nb,dog\n", "scores.csv": "cat,dog,1\n",
+    "reviews.tsv": "label\ttext\na\tcat\nb\tdog\n", "reviews.csv": "label;text\na;cat\nb;dog\n",
+    "bare.csv": "a,cat\nb,dog\n", "scores.csv": "cat,dog,1\n",
     "topics.tsv": "labels\ttext\na;b\tcat\nb\tdog\n",
     "qa1_train.txt": "1 the cat sat.\n2 who sat?\tcat\t1\n",
     "triplets.tsv": "anchor\tpositive\tnegative\ncat\tthe cat\tdog\n", "matches.tsv": "text\ttext_b\ncat\tthe cat\n",

@@ -88,7 +88,10 @@ def test_the_phase_moves_all_of_the_language_model_and_the_task_begins_with_it(s
 
 
 @pytest.mark.parametrize("system", ["siatl", pytest.param("gpt2", marks=pytest.mark.long)])
-@pytest.mark.parametrize("where", ["inside the phase", "at its border", "inside the task"])
+@pytest.mark.parametrize(
+    "where",
+    ["inside the phase", *(pytest.param(w, marks=pytest.mark.long) for w in ("at its border", "inside the task"))],
+)
 def test_an_interruption_loses_nothing(
     start, whole, system, where, tmp_path, monkeypatch, capsys
 ):  # fmt: skip

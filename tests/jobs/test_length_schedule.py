@@ -147,6 +147,7 @@ def test_a_run_in_phases_logs_each(uninterrupted):
     assert "8 tokens in steps 1 to 4 (16 rows)" in (uninterrupted / "model_card.md").read_text("utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("every", "step"), [(4, 4), pytest.param(3, 3, marks=pytest.mark.long), pytest.param(3, 6, marks=pytest.mark.long)]
 )

@@ -125,6 +125,7 @@ def run(start, tmp_path_factory):
     return path
 
 
+@pytest.mark.long
 def test_one_network_does_each_task_by_its_prefix(run, start, tmp_path, capsys):
     mood, first = (answer.load(Source(str(run / name))) for name in ("mood", "first"))
     assert (mood.prefix, first.prefix) == ("心: ", "学: ")

@@ -84,7 +84,7 @@ def test_what_cannot_be_meant_is_refused(values, message):
 def test_what_a_resumed_run_must_keep():
     common = {
         "seed", "optimizer", "init_checkpoint", "max_seq_length", "length_buckets", "tokens_per_batch", "layerwise_lr_decay",
-        "mixed_precision", "ema_decay", "extend_positions",
+        "mixed_precision", "ema_decay", "extend_positions", "init_vectors", "freeze_vectors",
     }  # fmt: skip
     of_records = {
         "system",
@@ -98,6 +98,12 @@ def test_what_a_resumed_run_must_keep():
         "recipe",
     }
     of_rows = {
+        "lora_rank",
+        "lora_alpha",
+        "lora_layers",
+        "teacher",
+        "distill_temperature",
+        "distill_share",
         "task",
         "random_init",
         "train_file",

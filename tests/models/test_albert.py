@@ -281,9 +281,11 @@ def size_of(layer):
         ("base", {"num_groups": 12, "embedding_dim": 768}, 109_081_344, None),  # that of BERT
         ("base", {"sharing": "none"}, 89_650_176, None),
         ("base", {"sharing": "attention"}, 63_647_232, None),
-        ("base", {"sharing": "attention", "embedding_dim": 768}, 83_078_400, None),
+        pytest.param("base", {"sharing": "attention", "embedding_dim": 768}, 83_078_400, None, marks=pytest.mark.long),
         ("base", {"sharing": "feedforward"}, 37_686_528, None),
-        ("base", {"sharing": "feedforward", "embedding_dim": 768}, 57_117_696, None),
+        pytest.param(
+            "base", {"sharing": "feedforward", "embedding_dim": 768}, 57_117_696, None, marks=pytest.mark.long
+        ),
     ],
 )
 def test_published_sizes(size, changes, encoder, with_heads, monkeypatch):
@@ -340,7 +342,7 @@ def test_the_second_objective_can_be_another_or_none(second, parts, packing, tmp
     assert networks.list_packings("albert", "tiny", own)[0] == packing
 
 
-@pytest.mark.parametrize("system", ["bert", "bert_wwm"])
+@pytest.mark.parametrize("system", ["bert", pytest.param("bert_wwm", marks=pytest.mark.long)])
 def test_bert_learns_without_next_sentences_from_any_packing(system, tmp_path, zh_vocabulary):
     records = make_records(tmp_path / "records", zh_vocabulary, packing="full_sentences")
     sizes = "num_layers=1,hidden_dim=16,num_heads=2,intermediate_dim=32"

@@ -303,10 +303,10 @@ def size_of(layer):
         (SIZES["medium"], UNCASED, 41_373_184, 41_668_412),
         (SIZES["base"], UNCASED, 109_482_240, 110_106_428),
         (SIZES["base"], CASED, 108_310_272, 108_932_934),
-        (SIZES["base"], CHINESE, 102_267_648, 102_882_442),  # also BERT-wwm
-        (SIZES["base"], MULTILINGUAL, 177_853_440, 178_566_653),
+        pytest.param(SIZES["base"], CHINESE, 102_267_648, 102_882_442, marks=pytest.mark.long),  # also BERT-wwm
+        pytest.param(SIZES["base"], MULTILINGUAL, 177_853_440, 178_566_653, marks=pytest.mark.long),
         (SIZES["large"], UNCASED, 335_141_888, 336_226_108),
-        (SIZES["large"], CHINESE, 325_522_432, None),  # RoBERTa-wwm-ext-large
+        pytest.param(SIZES["large"], CHINESE, 325_522_432, None, marks=pytest.mark.long),  # RoBERTa-wwm-ext-large
         (RBT3, CHINESE, 38_476_800, None),
         (RBTL3, CHINESE, 61_001_728, None),
     ],

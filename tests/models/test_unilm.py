@@ -302,7 +302,10 @@ def with_rules(logits, targets, end, size, least):
     return logits
 
 
-@pytest.mark.parametrize(("beams", "size", "least"), [(5, 3, 6), (5, 2, 0), (3, 1, 9), (1, 2, 8)])
+@pytest.mark.parametrize(
+    ("beams", "size", "least"),
+    [(5, 3, 6), *(pytest.param(*each, marks=pytest.mark.long) for each in ((5, 2, 0), (3, 1, 9))), (1, 2, 8)],
+)
 def test_a_least_length_and_runs_that_come_once_are_those_of_whole_passes(writer, beams, size, least):
     """The paper's decoding of summaries has 5 beams, no trigram twice, and a least length."""
     text = TEXTS[3]

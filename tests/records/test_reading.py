@@ -57,7 +57,9 @@ def numbers(stream, count):
             return found[:count]
 
 
-@pytest.mark.parametrize("consumed", [0, 63, 64, 500, 999, 1000, 1001, 7_777])
+@pytest.mark.parametrize(
+    "consumed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (63, 64, 500, 999, 1000, 1001)), 7_777]
+)
 def test_reading_goes_on_bitwise_over_many_windows(small_chunks, tmp_path, consumed):
     batches = batches_of(write_folder(tmp_path))
     whole = numbers(batches.training(), consumed + 300)

@@ -79,6 +79,7 @@ def served(run, path, text):
     return {name: value.numpy() for name, value in signature(text=tf.constant(text)).items()}
 
 
+@pytest.mark.long
 def test_a_classifier_is_served_as_a_saved_model_of_strings(classifier, tmp_path):
     texts = ["york ann", "bob 天气 😀", "", "supercalifragilistic" * 5]
     found = served(classifier, tmp_path / "served", texts)

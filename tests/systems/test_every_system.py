@@ -26,6 +26,8 @@ ROWS = 4  # of the batch that is learnt
 ALIKE = (
     "bert_wwm", "roberta", "roberta_wwm", "spanbert", "marian", "transformer_pre_norm", "universal_transformer", "bigbird",
     "linformer", "longformer", "tensorcoder", "distilbert", "mpnet", "xlm_roberta", "gpt", "siatl",
+    # These are trained by tests of their own.
+    "elmo", "fasttext", "cbow", "rnn_search", "adaptive_universal_transformer",
 )  # fmt: skip
 # One of each kind of network and of objective, whose steps are computed in other ways too.
 KINDS = (

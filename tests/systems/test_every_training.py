@@ -20,8 +20,18 @@ from xmodels.training.loop import Loop
 from xmodels.training.states import checkpoints
 
 # Other tests show the same of BERT (`test_training`, `test_dry_run`), of Transformer-XL and of several streams.
-NAMES = "ernie2", "xlnet", "bart"
-OTHERS = "roberta", "albert", "ernie", "spanbert", "unilm", "t5", "mass", "siatl"  # like BERT, like BART, and streams
+NAMES = "ernie2", "xlnet"
+OTHERS = (
+    "bart",
+    "roberta",
+    "albert",
+    "ernie",
+    "spanbert",
+    "unilm",
+    "t5",
+    "mass",
+    "siatl",
+)  # like BERT, like BART, and streams
 SYSTEMS = *NAMES, *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)
 DRY_RUNS = NAMES[0], *(pytest.param(name, marks=pytest.mark.long) for name in (*NAMES[1:], *OTHERS))
 NUMBERS = {"ernie2": {"num_segments": 3, "num_tasks": 16}}  # of networks of the command, besides those of all

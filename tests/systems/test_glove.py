@@ -291,7 +291,7 @@ def test_files_of_vectors_are_read_as_they_are_written(tmp_path):
     path.write_text("the 1.0 2.0\nof 1.0\n")
     with pytest.raises(CheckpointError, match="line 2: expected a word and 2 numbers. Found: of 1.0"):
         word_vectors.read(f"glove:{path}")
-    with pytest.raises(UsageError, match="Known: glove:FILE, word2vec:FILE"):
+    with pytest.raises(UsageError, match="Known: fasttext:FILE, glove:FILE, word2vec:FILE"):
         word_vectors.read(f"glov:{path}")
 
 

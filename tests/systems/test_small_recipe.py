@@ -320,7 +320,9 @@ def test_a_run_is_not_resumed_with_another_share_of_masks(flags, settings):
     assert changed_flags.compare("run", began, same, STRUCTURAL) == {}
 
 
-@pytest.mark.parametrize("system", ["bert", "roberta", "ernie"])
+@pytest.mark.parametrize(
+    "system", ["bert", *(pytest.param(name, marks=pytest.mark.long) for name in ("roberta", "ernie"))]
+)
 def test_networks_that_learn_from_other_masks_are_scored_by_the_same(system, records, tmp_path):
     def batches(**changes):
         options = Options(

@@ -283,6 +283,7 @@ def street(tmp_path_factory):
     return folder, flags
 
 
+@pytest.mark.long
 def test_a_run_says_the_error_of_each_task_and_draws_a_story_of_each(street, tmp_path, capsys):
     folder, _ = street
     results = json.loads((folder / "run/results.json").read_text())["results"]

@@ -35,7 +35,7 @@ def write(path, sets, is_number):
     return str(path)
 
 
-@pytest.fixture(scope="module", params=["classify_sets", "regress_sets"])
+@pytest.fixture(scope="module", params=["classify_sets", pytest.param("regress_sets", marks=pytest.mark.long)])
 def trained(request, tmp_path_factory):
     """(task, folder) of a run, with the files of its sets."""
     folder, is_number = tmp_path_factory.mktemp(request.param), request.param == "regress_sets"

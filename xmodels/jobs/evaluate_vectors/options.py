@@ -1,7 +1,7 @@
 """Says what vectors of words know: how alike words are to people, and analogies.
 
 xmodels evaluate_vectors --vectors=word2vec:vectors.bin --similarity_file=wordsim353.csv --lower_case
-xmodels evaluate_vectors --vectors=glove:vectors.txt --analogy_file=questions-words.txt --method=multiply --vocabulary_limit=30000
+xmodels evaluate_vectors --vectors=glove:vectors.txt --analogy_file=questions-words.txt --method=multiply
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from data_pipelines.options.declaration import REQUIRED, option
 class Options:
     """Vectors of words, and files of pairs or analogies."""
 
-    SECTION: ClassVar = "Vectors of words"
+    SECTION: ClassVar = "Vectors of texts"
     JOB: ClassVar = "xmodels.jobs.evaluate_vectors.run:evaluate_vectors"
 
     vectors: str = option(REQUIRED, "word2vec:FILE, glove:FILE or fasttext:FILE.", section="Vectors")

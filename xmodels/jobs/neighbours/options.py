@@ -13,7 +13,7 @@ from data_pipelines.options.declaration import REQUIRED, option
 class Options:
     """Vectors of words, and the words that are asked about."""
 
-    SECTION: ClassVar = "Vectors of words"
+    SECTION: ClassVar = "Vectors of texts"
     JOB: ClassVar = "xmodels.jobs.neighbours.run:neighbours"
 
     vectors: str = option(REQUIRED, "word2vec:FILE, glove:FILE or fasttext:FILE.", section="Vectors")

@@ -1,11 +1,23 @@
 """ETC's global-local attention: projections of their own for each of four kinds of pairs (Ainslie et al., 2020, arXiv 2004.08483)."""
 
+import dataclasses
+
 from keras import ops
 
 from xmodels.layers.attention.core import attend, split_heads
-from xmodels.layers.attention.longformer import Longformer, real_tokens
+from xmodels.layers.attention.longformer import Longformer, LongformerNumbers, real_tokens
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.initialization import Initialization
+from xmodels.layers.mixers import number
+
+
+@dataclasses.dataclass(frozen=True)
+class EtcNumbers(LongformerNumbers):
+    """The numbers of `Etc`, which `--help` reads here."""
+
+    window: int = number(256, "how many tokens a token attends to on each side")
+    windows: tuple[int, ...] = number((), "the same for each layer in turn; empty: `window` for all")
+    num_global: int = number(64, "at most so many tokens of a text see all and are seen by all")
 
 
 class Etc(Longformer):
@@ -17,6 +29,7 @@ class Etc(Longformer):
     and relative positions.
     """
 
+    numbers = EtcNumbers
     supports = frozenset({"padding", "global_ids"})
     copies = {
         **Longformer.copies,

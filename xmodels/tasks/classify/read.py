@@ -18,13 +18,13 @@ class Reader(RowReader):
     """Labels of single texts, or of pairs."""
 
     records = "classify"
-    teacher = None
+    teaching = None  # the predictor of --teacher
 
     def task(self, config, data):
         given = self.options.class_weights
         weights = given and class_weights(given, data.labels, data.source.arrays["labels"])
         more = {"reading": self.reading, "class_weights": weights, **self.of_two(data.labels)}
-        if self.teacher is None:
+        if self.teaching is None:
             return self.task_class(config, data.labels, **more)
         numbers = {"temperature": self.options.distill_temperature, "share": self.options.distill_share}
         return DistilledClassify(config, data.labels, **numbers, **more)
@@ -33,24 +33,24 @@ class Reader(RowReader):
         path, temperature = self.options.teacher, self.options.distill_temperature
         if not temperature > 0:
             raise UsageError(f"--distill_temperature={temperature:g}: must be above 0; 2 is usual.")
-        self.teacher = load(path)
-        if self.teacher.task.label != Classify.__name__.lower():
-            raise UsageError(f"--teacher={path}: has learnt --task={self.teacher.task.label}, not --task=classify.")
+        self.teaching = load(path)
+        if self.teaching.task.label != Classify.__name__.lower():
+            raise UsageError(f"--teacher={path}: has learnt --task={self.teaching.task.label}, not --task=classify.")
 
     def derived_arrays(self, path, rows, labels):
-        if self.teacher is None:
+        if self.teaching is None:
             return {}
         if rows is None:
             raise UsageError(
                 f"--teacher={self.options.teacher}: reads texts, and {path} holds records. Name the table that they were made of."
             )
-        if set(self.teacher.labels) != set(labels):
+        if set(self.teaching.labels) != set(labels):
             raise UsageError(
-                f"--teacher={self.options.teacher}: its labels are {', '.join(sorted(self.teacher.labels))[:200]}, and those of the "
+                f"--teacher={self.options.teacher}: its labels are {', '.join(sorted(self.teaching.labels))[:200]}, and those of the "
                 f"rows {', '.join(labels)[:200]}. They must be the same."
             )
         with tqdm(total=len(rows), desc=f"teacher on {path}", unit="text", mininterval=1) as progress:
-            answers = self.teacher.predict([row.texts for row in rows], progress=progress.update)
+            answers = self.teaching.predict([row.texts for row in rows], progress=progress.update)
         found = [[answer.probabilities[label] for label in labels] for answer in answers]
         return {"teacher_probabilities": np.array(found, "float32")}
 
