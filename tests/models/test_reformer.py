@@ -140,13 +140,14 @@ def test_transformers_computes_the_same_from_what_we_write(tmp_path, name, monke
         str(tmp_path / "back"), output_loading_info=True
     )
     assert not any(report.values())
-    rotations = torch.from_numpy(case.inputs["lsh_rotations"])
+    # In float32 it loses digits where a token sees itself alone: scores of -1e5 are summed over the rounds of hashing.
+    network, rotations = network.double().eval(), torch.from_numpy(case.inputs["lsh_rotations"]).double()
     monkeypatch.setattr(torch, "randn", lambda *shape, **others: rotations)
     tokens = np.random.default_rng(5).integers(90, size=(2, 32))
     with torch.no_grad():
-        found = network.eval()(torch.from_numpy(tokens)).logits.numpy()
+        found = network(torch.from_numpy(tokens)).logits.numpy()
     states = backbone({"token_ids": tokens, "padding_mask": np.ones((2, 32), bool)})["sequence_output"]
-    assert_close(np.array(head.logits(states, backbone))[:, 1:], found[:, 1:], atol=3e-3)
+    assert_close(np.array(head.logits(states, backbone))[:, 1:], found[:, 1:], atol=1e-5)
 
 
 @functools.cache

@@ -56,6 +56,9 @@ def test_names_of_probabilities_stand_beside_the_answer(by_rows):
     for others in ({"label": outputs["label"]}, {"probabilities": shares[:, :1]}, {"probabilities": shares[0]}):
         assert "labels" not in json.loads(as_json(others, 1, False, labels))
     assert json.loads(as_json(outputs, 1, by_rows)) == expected
+    texts = np.array([[label.encode() for label in labels]], object)
+    named = json.loads(as_json({"labels": texts, "probabilities": shares}, 1, True, labels))
+    assert named == {"predictions": [{"labels": labels, "probabilities": [0.25, 0.75]}]}
 
 
 def test_a_single_output_stands_without_its_name_and_lists_have_their_width(model):

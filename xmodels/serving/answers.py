@@ -12,7 +12,7 @@ from xmodels.serving.model import FILLED, Signature
 
 EMPTY = {"i": -1, "f": 0.0, "O": b"", "b": False}  # what fills up a row, by the kind of numpy
 Outputs = dict[str, np.ndarray]  # by name, (B, ...)
-PROBABILITIES = "probabilities"  # the output whose numbers are of labels
+PROBABILITIES, LABELS = "probabilities", "labels"  # the output whose numbers are of labels, and their names
 
 
 def rows_of(outputs: Outputs, start: int, stop: int) -> Outputs:
@@ -76,8 +76,8 @@ def as_json(outputs: Outputs, num_rows: int, by_rows: bool, labels: list[str] | 
     else:
         answer = {"outputs": columns if single is None else single}
     found = outputs.get(PROBABILITIES)
-    if labels and found is not None and found.ndim > 1 and found.shape[-1] == len(labels):
-        answer["labels"] = labels
+    if labels and LABELS not in outputs and found is not None and found.ndim > 1 and found.shape[-1] == len(labels):
+        answer[LABELS] = labels
     return json.dumps(answer, ensure_ascii=False, allow_nan=False).encode()
 
 
