@@ -131,6 +131,8 @@ def problem(template: str) -> str | None:
 BERT = Frame.of(f"{CLS} A {SEP} (B:1 {SEP}:1)")
 # `<s> A </s></s> B </s>` without segments (Liu et al., 2019; fairseq).
 ROBERTA = Frame.of(f"{CLS} A {SEP} ({SEP} B {SEP})")
+# The same with BERT's tokens, without segments (Warner et al., 2024).
+MODERNBERT = Frame.of(f"{CLS} A {SEP} (B {SEP})")
 # The class token is the last, so that it sees all; padding stands on the left (Yang et al., 2019, and code). The code gives
 # padding the segment 4, Hugging Face 3; it is never looked at.
 XLNET = Frame.of(f"A {SEP} (B:1 {SEP}:1) {CLS}:2", pads_left=True, pad_segment=3, context_first=True)

@@ -6,9 +6,13 @@ import pytest
 import tensorflow as tf
 
 from data_pipelines.errors import CheckpointError
+from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from xmodels import systems
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.rotary_attention import RotaryAttention, turn
 from xmodels.models.modernbert import SIZES, ModernBert, ModernBertConfig
+from xmodels.systems import modernbert
+from xmodels.training.recipe import Records
 
 SMALL = ModernBertConfig(50, 16, 4, 2, 24, max_sequence_length=64, window=3, initializer_stddev=0.3)
 
@@ -81,3 +85,17 @@ def test_heads_of_an_odd_width_are_refused():
         ModernBertConfig.from_json(
             {"vocabulary_size": 9, "hidden_dim": 18, "num_layers": 1, "num_heads": 6, "intermediate_dim": 8}
         )
+
+
+def test_records_made_for_a_share_of_15_percent_leave_room_for_30():
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *"abcdefgh"])
+    found = systems.slots_of(modernbert, 0.15, 100, 15)
+    assert found == 30 and systems.slots_of(modernbert, 0.4, 100, 15) == 40
+    recipe = modernbert.recipe(vocabulary, Records(sequence_length=100, num_predictions=found), "tiny")
+    features = {
+        "token_ids": tf.constant(np.random.default_rng(0).integers(5, 13, (400, 100)).astype("int32")),
+        "padding_mask": tf.ones((400, 100), tf.bool), "maskable": tf.ones((400, 100), tf.bool),
+        "segment_ids": tf.zeros((400, 100), tf.int32), "seed": tf.range(400, dtype=tf.int64),
+    }  # fmt: skip
+    hidden = recipe.objective().transform()({**features, "seed": tf.cast(features["seed"], tf.uint64)})["label_weights"]
+    assert float(tf.reduce_mean(tf.reduce_sum(hidden, axis=1))) == pytest.approx(30, abs=0.5)

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from keras import ops
 
-from xmodels.layers.attention.core import attend_to_kept, heads_first, write_at
+from xmodels.layers.attention.core import attend_to_kept, attention_probabilities, heads_first, write_at
 from xmodels.layers.attention.places import (
     attention_mask_from,
     positions_of,
@@ -49,3 +49,18 @@ class CachedAttention(ProjectedMixer):
         return self.merge(
             attend_to_kept(self.query(x), *past, attention_mask_from(place, length, slots), bias, self.scale)
         ), past
+
+
+class MaskedAttention(CachedAttention):
+    """Full attention under a mask of places. Subclasses compute it in their own way, and define `mask`."""
+
+    def mask(self, queries, keys: int, visible: Visible):
+        """Returns which keys the first tokens of a text attend to, bool (B or 1, 1, L, S)."""
+        raise TypeError(f"{type(self).__name__} must define `mask`.")
+
+    def reach(self, length):
+        return self.mask(length, length, Visible())[0]
+
+    def probabilities(self, x, visible=None):
+        length = ops.shape(x)[1]
+        return attention_probabilities(self.query(x), self.key(x), self.mask(length, length, self.supported(visible)))

@@ -22,42 +22,33 @@ def add_adapters(backbone: Backbone, rank: int, alpha: float | None = None, laye
     Args:
         rank: columns of A and rows of B.
         alpha: A B is multiplied by alpha / rank; by default by 1.
-        layers: the attributes under which the layers stand in their own ones, such as "query" or "expand".
+        layers: the names of the layers, such as "query" or "expand".
 
     Raises:
         UsageError: no layer of the network has one of these names, or one cannot have an adapter.
     """
     for weight in backbone.weights:
         weight.trainable = False
-    found = {name: layer for name, layer in _named_layers(backbone) if name in layers}
-    if missing := sorted(set(layers) - found.keys()):
-        known = sorted({name for name, layer in _named_layers(backbone) if can_adapt(layer)})
+    everything = sublayers(backbone)
+    if missing := sorted(set(layers) - {layer.name for layer in everything}):
+        known = sorted({layer.name for layer in everything if can_adapt(layer)})
         raise UsageError(
             f"--lora_layers={','.join(layers)}: the network has no layer named {missing[0]} that could have an adapter. It has "
             f"{', '.join(known) or 'none'}."
         )
-    count = 0
-    for name, layer in _named_layers(backbone):
-        if name not in layers:
-            continue
+    chosen = [layer for layer in everything if layer.name in layers]
+    for layer in chosen:
         if not can_adapt(layer):
             raise UsageError(
-                f"--lora_layers={','.join(layers)}: {name} is no Dense layer or table, so it cannot have an adapter."
+                f"--lora_layers={','.join(layers)}: {layer.name} is no Dense layer or table, so it cannot have an adapter."
             )
-        if not layer.lora_enabled:  # another name may lead to it too
-            layer.enable_lora(rank, lora_alpha=alpha)
-            count += 1
-    return count
+        layer.enable_lora(rank, lora_alpha=alpha)
+    return len(chosen)
 
 
 def can_adapt(layer: keras.layers.Layer) -> bool:
     """Returns whether a layer can have an adapter."""
     return isinstance(layer, keras.layers.Dense | keras.layers.EinsumDense | keras.layers.Embedding)
-
-
-def has_adapters(layer: keras.layers.Layer) -> bool:
-    """Returns whether a layer of a network has an adapter."""
-    return any(getattr(each, "lora_enabled", False) for each in sublayers(layer))
 
 
 def adapter_weights(layer: keras.layers.Layer) -> dict[str, Any]:
@@ -81,8 +72,3 @@ def merged_weights(layer: keras.layers.Layer) -> dict[str, Any]:
             stored = "_embeddings" if isinstance(each, keras.layers.Embedding) else "_kernel"
             named[names[id(getattr(each, stored))]] = getattr(each, stored[1:])
     return {name: weight for name, weight in named.items() if not is_of_adapter(name)}
-
-
-def _named_layers(backbone: Backbone) -> list[tuple[str, keras.layers.Layer]]:
-    """Returns the layers of a network with the attribute under which each stands in its own layer."""
-    return [(each.name, each) for each in sublayers(backbone)]

@@ -11,6 +11,7 @@ from xmodels.layers.initialization import truncated_normal
 from xmodels.layers.layer import Layer
 from xmodels.models.backbone import Backbone
 from xmodels.models.bert import BertConfig, Encoder, default_visible, post_norm_block
+from xmodels.models.config import LARGEST
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +22,7 @@ class ElectraConfig(BertConfig):
         embedding_dim: the width of the embeddings, which are projected to `hidden_dim` where the two differ; 0 for `hidden_dim`.
     """
 
-    bounds = BertConfig.bounds | {"embedding_dim": (0, 10_000_000)}
+    bounds = BertConfig.bounds | {"embedding_dim": (0, LARGEST)}
 
     embedding_dim: int = 0
     activation: str = "gelu"

@@ -108,8 +108,8 @@ def options_class(system: ModuleType) -> type | None:
 
 
 def slots_of(system: ModuleType | None, rate: float | None, length: int, stored: int) -> int:
-    """Returns the most tokens to hide in a row: `stored`, as the records say, or more if the system hides each unit with a
-    probability of its own. Such a system has a function `slots` of the rate and the length."""
+    """Returns the most tokens to hide in a row: `stored`, as the records say, or more where the system needs more room and has a
+    function `slots` of the rate and the length."""
     drawn = vars(system).get("slots") if system else None
     return max(stored, drawn(rate, length)) if drawn and rate else stored
 

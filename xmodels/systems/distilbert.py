@@ -8,7 +8,7 @@ from data_pipelines.ops.classic import rename_classic
 from data_pipelines.ops.corruption import mask_tokens
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.text.vocabulary import MASK, Vocabulary
-from xmodels.interfaces.reading import Reading, dense_with, first_token
+from xmodels.interfaces.encoder_readings import DISTILBERT_READING
 from xmodels.models.distilbert import SIZES, DistilBert, DistilBertConfig
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
@@ -18,11 +18,7 @@ from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = DistilBert, False
 SMALL, Options = small.MASKED, bert.MaskingOptions
-# A Dense layer with ReLU on the state of `[CLS]`, and dropout of 0.2 behind it, as in the released classifiers.
-READING = Reading(
-    summary=first_token, has_dense=True, make_dense=dense_with("relu"), drops_state=False, head_dropout=0.2
-)
-WRITING = None
+READING, WRITING = DISTILBERT_READING, None
 
 
 def recipe(

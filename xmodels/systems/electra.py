@@ -10,7 +10,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.ops.sampled_masks import mask_for_samples
 from data_pipelines.text.vocabulary import Vocabulary
-from xmodels.interfaces.reading import BERT_NUMBERS, Reading, dense_with, first_token
+from xmodels.interfaces.encoder_readings import ELECTRA_READING
 from xmodels.models.electra import SIZES, Electra, ElectraConfig, Generator
 from xmodels.objectives.replaced_tokens import ReplacedTokens
 from xmodels.systems import bert
@@ -19,11 +19,7 @@ from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Electra, False
 SMALL = dataclasses.replace(small.MASKED, masking_rate=None)  # where much is masked, samples are easily told
-# A Dense layer with GELU on the state of `[CLS]`, as Hugging Face has it, and the rate of table 7.
-READING = Reading(
-    summary=first_token, has_dense=True, make_dense=dense_with("gelu"), numbers=BERT_NUMBERS | {"learning_rate": 1e-4}
-)
-WRITING = None
+READING, WRITING = ELECTRA_READING, None
 HEAD_DIM = 64  # of the generator's attention, as in the released code
 
 

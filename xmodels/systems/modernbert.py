@@ -5,14 +5,15 @@ Its vocabulary is a BPE over bytes with BERT's special tokens: `xmodels train_vo
 """
 
 import dataclasses
+import math
 
 from data_pipelines.ops.classic import rename_classic
 from data_pipelines.ops.corruption import mask_tokens_with_stochastic_rounding
 from data_pipelines.ops.framing import frame_pair
-from data_pipelines.text.frames import Frame
-from data_pipelines.text.vocabulary import CLS, SEP, Vocabulary
-from xmodels.interfaces.reading import Reading, first_token
-from xmodels.models.modernbert import SIZES, ModernBert, ModernBertConfig, PredictionHead
+from data_pipelines.text.frames import MODERNBERT
+from data_pipelines.text.vocabulary import Vocabulary
+from xmodels.interfaces.encoder_readings import MODERNBERT_READING
+from xmodels.models.modernbert import SIZES, ModernBert, ModernBertConfig
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.systems import bert
@@ -21,24 +22,21 @@ from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = ModernBert, False
 SMALL = small.MASKED
-FRAME = Frame.of(f"{CLS} A {SEP} (B {SEP})")
-# A Dense layer, GELU and a norm on the state of `[CLS]`; appendix D searches rates around 5e-5 and weight decays around 1e-5.
-READING = Reading(
-    frame=FRAME, summary=first_token, has_dense=True, make_dense=PredictionHead, drops_state=False, head_dropout=0.0,
-    numbers={
-        "learning_rate": 5e-5, "warmup_proportion": 0.1, "optimizer": "adamw", "lr_schedule": "linear", "weight_decay": 1e-5,
-        "adam_beta2": 0.98,
-    },
-)  # fmt: skip
-WRITING = None
+READING, WRITING = MODERNBERT_READING, None
+USUAL_RATE = 0.3  # share of the tokens that are hidden (section 2.2.1)
 
 
 @dataclasses.dataclass(frozen=True)
 class Options(bert.MaskingOptions):
-    """`masking_rate` is the share of the tokens to hide, 0.3 in the paper; with None that of the records if it is higher."""
+    """`masking_rate` is the share of the tokens to hide; with None 0.3, or that of the records if it is higher."""
 
     def rate(self, records: Records) -> float:
-        return max(records.masking_rate, 0.3) if self.masking_rate is None else self.masking_rate
+        return max(records.masking_rate, USUAL_RATE) if self.masking_rate is None else self.masking_rate
+
+
+def slots(rate: float, length: int) -> int:
+    """Returns the most tokens to hide in a row, where records were made for fewer."""
+    return math.ceil(max(rate, USUAL_RATE) * length)
 
 
 def recipe(
@@ -59,7 +57,7 @@ def recipe(
     return Recipe(
         backbone=lambda: ModernBert(config),
         objective=lambda: together(MaskedLM(config, masked, use_bias=False)),
-        frame=rename_classic() if records.static else frame_pair(vocabulary, records.sequence_length, FRAME),
+        frame=rename_classic() if records.static else frame_pair(vocabulary, records.sequence_length, MODERNBERT),
         batch_size=4_928 if large else 4_608,
         num_steps=341_000 if large else 364_000,
         learning_rate=5e-4 if large else 8e-4,

@@ -4,11 +4,10 @@ from xmodels.conversion.format_types import TASK_CLASSES, HuggingFace
 from xmodels.conversion.formats import Table
 from xmodels.conversion.naming import TORCH, repeat
 from xmodels.conversion.tables import bert
-from xmodels.interfaces.reading import Reading, dense_with, first_token
+from xmodels.interfaces.encoder_readings import DISTILBERT_READING
 from xmodels.models.distilbert import DistilBertConfig
 from xmodels.tasks.base.published_head import CHOICE, SEQUENCE, SPAN, TOKENS
 
-READING = Reading(summary=first_token, has_dense=True, make_dense=dense_with("relu"), drops_state=False)
 TEXT = TORCH.weights({"dense": "pre_classifier", "head": "classifier"})
 
 HUGGING_FACE = HuggingFace(
@@ -68,6 +67,6 @@ HUGGING_FACE = HuggingFace(
 TABLE = Table(
     config=DistilBertConfig,
     objectives=(bert.OBJECTIVES[0],),
-    reading=READING,
+    reading=DISTILBERT_READING,
     hugging_face=HUGGING_FACE,
 )

@@ -4,12 +4,11 @@ from xmodels.conversion.format_types import TASK_CLASSES, HuggingFace
 from xmodels.conversion.formats import Head, Table
 from xmodels.conversion.naming import TORCH
 from xmodels.conversion.tables import bert
-from xmodels.interfaces.reading import Reading, dense_with, first_token
+from xmodels.interfaces.encoder_readings import ELECTRA_READING
 from xmodels.models.electra import ElectraConfig
 from xmodels.objectives.replaced_tokens import ReplacedTokensHead
 from xmodels.tasks.base.published_head import CHOICE, SEQUENCE, SPAN, TOKENS
 
-READING = Reading(summary=first_token, has_dense=True, make_dense=dense_with("gelu"))
 PROJECTION, REPLACED = "backbone.embedding_projection", "objective.replaced_tokens.head"
 
 HUGGING_FACE = HuggingFace(
@@ -63,7 +62,7 @@ TABLE = Table(
         ),
         bert.OBJECTIVES[0],
     ),
-    reading=READING,
+    reading=ELECTRA_READING,
     own_axes={f"{REPLACED}.prediction.kernel": "D I", f"{REPLACED}.prediction.bias": "I"},
     lacks=lambda config: () if config.has_projection else (f"{PROJECTION}.",),
     hugging_face=HUGGING_FACE,

@@ -7,21 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from data_pipelines.errors import CheckpointError
-from data_pipelines.text.frames import Frame
-from data_pipelines.text.vocabulary import CLS, SEP
+from data_pipelines.text.frames import MODERNBERT
 from xmodels.conversion.format_types import TASK_CLASSES, HuggingFace
 from xmodels.conversion.formats import Head, Table
 from xmodels.conversion.naming import TORCH, TORCH_WITHOUT_BIASES, repeat
 from xmodels.conversion.tables import bert
-from xmodels.interfaces.reading import Reading, first_token
-from xmodels.models.modernbert import ModernBertConfig, PredictionHead
+from xmodels.interfaces.encoder_readings import MODERNBERT_READING
+from xmodels.models.modernbert import ModernBertConfig
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.tasks.base.published_head import SEQUENCE
 
-FRAME = Frame.of(f"{CLS} A {SEP} (B {SEP})")
-READING = Reading(
-    frame=FRAME, summary=first_token, has_dense=True, make_dense=PredictionHead, drops_state=False, head_dropout=0.0
-)
 LAYERS = {
     "mixer.query": "attn.Wqkv.weight[:0/3]",
     "mixer.key": "attn.Wqkv.weight[:1/3]",
@@ -128,13 +123,13 @@ HUGGING_FACE = HuggingFace(
     prefix="model.",
     bare_parts=("embeddings", "layers", "final_norm"),
     tied={"decoder.weight": "model.embeddings.tok_embeddings.weight"},
-    frame=FRAME,
+    frame=MODERNBERT,
 )  # fmt: skip
 
 TABLE = Table(
     config=ModernBertConfig,
     objectives=(Head("masked_lm", lambda config, num_classes: MaskedLM(config, use_bias=False), MaskedLM.logits),),
-    reading=READING,
+    reading=MODERNBERT_READING,
     lacks=lambda config: (f"{bert.BLOCK.format(block=0)}mixer_norm.",),  # the norm of the embeddings is the first one
     hugging_face=HUGGING_FACE,
 )

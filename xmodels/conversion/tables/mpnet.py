@@ -6,7 +6,6 @@ from xmodels.conversion.naming import TORCH, repeat
 from xmodels.conversion.tables import bert, roberta
 from xmodels.interfaces.reading import ROBERTA_READING
 from xmodels.models.mpnet import MpnetConfig
-from xmodels.tasks.base.published_head import CHOICE, SEQUENCE, SPAN, TOKENS
 
 HUGGING_FACE = HuggingFace(
     names={
@@ -31,10 +30,8 @@ HUGGING_FACE = HuggingFace(
         "objective.masked_lm.head.bias": "lm_head.bias",
     },
     heads={
-        SEQUENCE: TORCH.weights({"dense": "classifier.dense", "head": "classifier.out_proj"}),
-        TOKENS: TORCH.weights({"head": "classifier"}),
-        CHOICE: TORCH.weights({"dense": "mpnet.pooler.dense", "head": "classifier"}),  # as RoBERTa's
-        SPAN: TORCH.weights({"head": "qa_outputs"}),
+        kind: {ours: theirs.replace("roberta.", "mpnet.", 1) for ours, theirs in names.items()}
+        for kind, names in roberta.HUGGING_FACE.heads.items()
     },
     settings={
         **{name: ours for name, ours in roberta.HUGGING_FACE.settings.items() if ours != "num_segments"},

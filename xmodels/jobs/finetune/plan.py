@@ -162,7 +162,8 @@ def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None,
         reader.use_teacher(load_predictor)
     data = with_others(subsample(reader.read(tokenizer), options), finetuning, reader, tokenizer)
     if options.teacher:
-        teacher = arrays_sha256(values_of("backbone", reader.teaching.backbone))
+        teacher, head = reader.teaching, reader.teaching.task
+        teacher = arrays_sha256(values_of("backbone", teacher.backbone) | values_of(head.prefix, head))
         data = dataclasses.replace(data, identity=data.identity | {"teacher_sha256": teacher})
     if options.init_head:
         check_head(options, data.labels)

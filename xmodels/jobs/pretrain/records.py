@@ -5,6 +5,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import math
 
@@ -107,7 +108,7 @@ def record_sizes(options, source: RecordSource, system=None) -> Records:
         length, slots, rate, replace_unit=options.wwm_replace_unit,
         units=units_of(source), packing=settings.packing, language=settings.language,
         capitals=settings.do_lower_case is not False and settings.language != "zh",
-        word_counts=lambda: count_all_ids(source, settings.vocabulary_size),
+        word_counts=functools.cache(lambda: count_all_ids(source, settings.vocabulary_size)),  # it reads all records
     )  # fmt: skip
 
 

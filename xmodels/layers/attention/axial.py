@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from keras import ops
 
-from xmodels.layers.attention.core import HIDDEN, attend, attention_probabilities, pad_tokens
+from xmodels.layers.attention.core import HIDDEN, attend, pad_tokens
 from xmodels.layers.attention.visible import Visible
-from xmodels.layers.cached_attention import CachedAttention
+from xmodels.layers.cached_attention import MaskedAttention
 from xmodels.layers.mixers import Numbers, number
 
 
@@ -19,7 +19,7 @@ class AxialNumbers(Numbers):
     columns: int = number(64, "tokens of a row; the root of the length of texts costs least")
 
 
-class Axial(CachedAttention):
+class Axial(MaskedAttention):
     """Softmax attention to the tokens of the own row, in layers of even number, or of the own column, in O(L * sqrt(L)).
 
     Two layers join any two tokens of a text. In causal attention a token sees only what stands before it in its row or column, so
@@ -85,13 +85,6 @@ class Axial(CachedAttention):
         same = ops.equal(self.line_of(query), self.line_of(key))[None, None]
         seen = visible.dense(queries, keys)
         return same if seen is None else ops.logical_or(ops.logical_and(same, seen), ops.equal(query, key))
-
-    def reach(self, length):
-        return self.mask(length, length, Visible())[0]
-
-    def probabilities(self, x, visible=None):
-        length = ops.shape(x)[1]
-        return attention_probabilities(self.query(x), self.key(x), self.mask(length, length, self.supported(visible)))
 
     def bias(self, queries, keys):
         other = ops.not_equal(ops.expand_dims(self.line_of(queries), 1), ops.expand_dims(self.line_of(keys), 0))

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from keras import ops
 
-from xmodels.layers.attention.core import HIDDEN, attend, attention_probabilities, pad_tokens
+from xmodels.layers.attention.core import HIDDEN, attend, pad_tokens
 from xmodels.layers.attention.visible import Visible
-from xmodels.layers.cached_attention import CachedAttention
+from xmodels.layers.cached_attention import MaskedAttention
 from xmodels.layers.mixers import Numbers, number
 
 
@@ -22,7 +22,7 @@ class LocalChunksNumbers(Numbers):
     chunks_after: int = number(1, "chunks behind its own that a token sees, unless the network is causal")
 
 
-class LocalChunks(CachedAttention):
+class LocalChunks(MaskedAttention):
     """Softmax attention to the tokens of the own chunk and of those beside it, in O(L * m).
 
     Chunks begin at multiples of m, so the first token of a chunk sees other distances than its last. Where the authors' code goes on
@@ -83,13 +83,6 @@ class LocalChunks(CachedAttention):
         near = ops.logical_and(behind <= self.before, -behind <= self.after)[None, None]
         seen = visible.dense(queries, keys)
         return near if seen is None else ops.logical_and(near, seen)
-
-    def reach(self, length):
-        return self.mask(length, length, Visible())[0]
-
-    def probabilities(self, x, visible=None):
-        length = ops.shape(x)[1]
-        return attention_probabilities(self.query(x), self.key(x), self.mask(length, length, self.supported(visible)))
 
     def bias(self, queries, keys):
         behind = ops.expand_dims(queries // self.chunk_size, 1) - ops.expand_dims(keys // self.chunk_size, 0)

@@ -9,7 +9,6 @@ from data_pipelines.finetuning.class_weights import class_weights
 from data_pipelines.finetuning.row_checks import check_labels, header_warning, label_ids, label_names, no_label_warning
 from xmodels.tasks.base.rows import RowReader
 from xmodels.tasks.classify.distillation import DistilledClassify
-from xmodels.tasks.classify.task import Classify
 from xmodels.tasks.classify.thresholds import THRESHOLD
 from xmodels.training.watching.progress import print_status
 
@@ -34,8 +33,8 @@ class Reader(RowReader):
         if not temperature > 0:
             raise UsageError(f"--distill_temperature={temperature:g}: must be above 0; 2 is usual.")
         self.teaching = load(path)
-        if self.teaching.task.label != Classify.__name__.lower():
-            raise UsageError(f"--teacher={path}: has learnt --task={self.teaching.task.label}, not --task=classify.")
+        if self.teaching.task.label != self.name:
+            raise UsageError(f"--teacher={path}: has learnt --task={self.teaching.task.label}, not --task={self.name}.")
 
     def derived_arrays(self, path, rows, labels):
         if self.teaching is None:
