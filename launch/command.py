@@ -269,5 +269,8 @@ def _guarded(name: str, work: Callable[[], int]) -> int:
         print(f"{name}: {error.filename or 'file system'}: {error.strerror}.", file=sys.stderr)
         return EXIT_DATA
     except KeyboardInterrupt:
+        # Where Ctrl-C fell into code that Python compiles from a string, as dataclasses are, `python -m` remembers it as unhandled
+        # and ends by the signal, whatever is returned. The next string that is executed makes it forget.
+        exec("")
         print(f"{name}: interrupted.", file=sys.stderr)
         return 130

@@ -433,6 +433,16 @@ def test_an_early_interrupt_is_one_line(delay, tmp_path):
     assert process.returncode in (130, 3) and len(said.splitlines()) == 1, said
 
 
+def test_an_interrupt_of_compiled_text_has_its_exit_code(tmp_path):
+    text = """import sys; from launch.command import guarded; sys.exit(guarded("it", lambda: exec("raise KeyboardInterrupt")))"""
+    (tmp_path / "interrupted_program.py").write_text(text)
+    environment = os.environ | {"PYTHONPATH": f"{SAMPLES.parent.parent}{os.pathsep}{tmp_path}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "interrupted_program"], stderr=subprocess.PIPE, text=True, env=environment
+    )
+    assert (done.returncode, done.stderr) == (130, "it: interrupted.\n")
+
+
 def test_bounds_and_missing_flagfiles_are_usage_errors(street, tmp_path, capsys):
     run = {"init_checkpoint": street / "run", "train_file": SAMPLES / "train.tsv", "model_dir": tmp_path / "new"}
     for flag, message in (
