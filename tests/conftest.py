@@ -9,6 +9,7 @@ os.environ.setdefault(
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false",
 )
 
+import collections
 import functools
 import gc
 import importlib.util
@@ -28,9 +29,17 @@ gc.collect()
 gc.freeze()  # Some 370,000 objects of modules, which each collection would walk through.
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items):
-    """Skips what is marked `shared_data` where the development data is absent, and what is marked `extra` where its packages are."""
+    """Marks as long what `one_in` leaves out; skips what lacks the development data or the packages that its marks name."""
+    combinations = collections.Counter()
     for item in items:
+        share = item.get_closest_marker("one_in")
+        if share and "long" not in item.keywords:
+            function = item.nodeid.partition("[")[0]
+            if combinations[function] % share.args[0]:
+                item.add_marker("long")
+            combinations[function] += 1
         if "shared_data" in item.keywords and not SHARED.is_dir():
             item.add_marker(pytest.mark.skip(reason=f"no development data in {SHARED}"))
         packages = [name for marker in item.iter_markers("extra") for name in marker.args]

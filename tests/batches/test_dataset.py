@@ -94,6 +94,7 @@ def test_each_example_draws_anew_in_every_epoch(source):
     assert len({seed for _, seed in stream}) == 4 * TOTAL
 
 
+@pytest.mark.one_in(2)
 def test_the_order_and_the_draws_are_those_of_the_seed_whatever_the_global_seed(source):
     streams = []
     try:
@@ -108,11 +109,13 @@ def test_the_order_and_the_draws_are_those_of_the_seed_whatever_the_global_seed(
     assert not {seed for _, seed in other} & {seed for _, seed in streams[0]}
 
 
+@pytest.mark.one_in(2)
 def test_the_order_does_not_depend_on_the_batch_size(source):
     streams = [take(batches_of(source, batch_size=size).training(), 3 * TOTAL) for size in (3, 64)]
     assert streams[0] == streams[1]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("consumed", [0, 1, 4, TOTAL - 1, TOTAL, TOTAL + 1, 2 * TOTAL + 17, 3 * TOTAL])
 def test_reading_goes_on_behind_the_examples_that_were_consumed(source, consumed):
     whole = take(batches_of(source).training(), consumed + 2 * TOTAL)
@@ -131,6 +134,7 @@ def test_a_batch_may_be_larger_than_the_data(source):
     assert set(collections.Counter(first[: 2 * TOTAL]).values()) == {2}
 
 
+@pytest.mark.one_in(2)
 def test_hosts_share_the_examples_without_overlap(source):
     seen, seeds = [], []
     for host in range(3):
@@ -143,6 +147,7 @@ def test_hosts_share_the_examples_without_overlap(source):
     assert len(set(seeds)) == TOTAL
 
 
+@pytest.mark.one_in(2)
 def test_a_host_resumes_at_its_own_examples(source):
     def host(consumed):
         return batches_of(source).training(consumed=consumed, host=1, num_hosts=2, per_batch=2)
@@ -192,6 +197,7 @@ def test_examples_of_arrays_keep_their_columns_together():
     assert last["flag"].numpy().tolist() == [True, False, False, False] and last["pair"].shape == (4, 2)
 
 
+@pytest.mark.one_in(2)
 def test_datasets_of_equal_features_share_one_trace_of_the_transform(source):
     """A training makes six datasets before its first step, and tracing took most of its start."""
     traced = []

@@ -120,6 +120,7 @@ def epochs_of(batches, count, **kwargs):
             found[epoch] += names_of({n: v[row : row + 1].numpy() for n, v in batch.items()})
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("grouping", [ROWS, BUCKETS, TOKENS], ids=["rows", "buckets", "tokens"])
 def test_every_example_comes_exactly_once_an_epoch(source, grouping):
     epochs = epochs_of(batches_of(source, grouping), 3)
@@ -128,6 +129,7 @@ def test_every_example_comes_exactly_once_an_epoch(source, grouping):
     assert epochs[0] != epochs[1] != epochs[2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hosts", [2])
 @pytest.mark.parametrize(
     "grouping",
@@ -143,6 +145,7 @@ def test_hosts_share_grouped_examples_without_loss(source, grouping, hosts):
     assert sorted(seen) == list(range(5, 105))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("grouping", "per_batch"),
     [

@@ -171,6 +171,7 @@ def test_tags_are_those_of_hugging_face(tmp_path):
 # Both ways
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("model", "task"), EVERY)
 def test_round_trip_is_bitwise(model, task, tmp_path):
     ours = checkpoint(model, task)
@@ -389,6 +390,7 @@ def test_a_converted_cross_encoder_gives_pairs_its_logit_and_says_what_others_ma
     assert "spearman" in found and call("evaluate", tmp_path, *asked, model=f"hf:{theirs}") == found
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("model", FAMILIES)
 def test_a_ranker_is_written_as_a_classifier_with_one_output_and_read_as_what_is_told(model, tmp_path):
     regression = checkpoint(model, "regress")

@@ -108,6 +108,7 @@ def preset(request, tmp_path_factory):
     return request.param, str(path), network
 
 
+@pytest.mark.one_in(3)
 def test_a_preset_computes_here_what_it_computes_there(preset):
     name, path, network = preset
     found, loaded = ours(f"keras_hub:{path}", name)
@@ -116,6 +117,7 @@ def test_a_preset_computes_here_what_it_computes_there(preset):
     np.testing.assert_allclose(states(found, name), states(theirs(network, name), name), rtol=2e-3, atol=2e-4)
 
 
+@pytest.mark.one_in(3)
 def test_what_we_write_is_read_there_and_comes_back(preset, tmp_path):
     name, path, network = preset
     loaded = convert.load(f"keras_hub:{path}")
@@ -153,6 +155,7 @@ WRITERS = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("preset", seldom(WRITERS), indirect=True)
 def test_a_network_that_writes_has_the_logits_that_it_has_there(preset, tmp_path):
     """T5 1.0 scales states before the table of tokens, 1.1 has an output matrix of its own."""

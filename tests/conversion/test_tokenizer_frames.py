@@ -94,6 +94,7 @@ BY_CLASS = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("model", NETWORKS)
 @pytest.mark.parametrize(("named", "post", "pair"), BY_CLASS, ids=lambda value: str(value)[:40])
 def test_a_pair_is_framed_as_the_tokenizer_of_the_folder_does_it(model, named, post, pair, tmp_path):
@@ -150,6 +151,7 @@ def test_a_folder_that_names_no_class_is_read_by_the_files_that_it_has(tmp_path)
     assert packed(source, "a", "b")[0] == ROBERTA_PAIR
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("model", NETWORKS)
 def test_a_frame_goes_through_conversions_and_fine_tuning(model, tmp_path, capsys):
     named, pair = ("BertTokenizer", BERT_PAIR) if model == "roberta" else ("RobertaTokenizer", ROBERTA_PAIR)

@@ -163,6 +163,7 @@ def random_files(folder, rng, line_end, layout):
     return open_corpus(str(folder / "*.txt"), "en", layout)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("layout", FORMATS)
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 def test_the_parts_of_a_corpus_hold_what_the_whole_holds_each_once_and_in_order(tmp_path, layout, line_end):

@@ -36,6 +36,7 @@ def plain_environment(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.title)
 def test_fault_is_found_with_its_cause_and_its_cure(fault, clinic, tmp_path, monkeypatch, capsys):
     flags = {"model_dir": tmp_path / "new"} | fault.make(clinic, tmp_path, monkeypatch)
@@ -52,6 +53,7 @@ def test_fault_is_found_with_its_cause_and_its_cure(fault, clinic, tmp_path, mon
     assert "Traceback" not in said.out + said.err and not (tmp_path / "new").exists()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.verb], ids=lambda fault: fault.title)
 def test_command_refuses_the_fault_before_it_trains(fault, clinic, tmp_path, monkeypatch, capsys):
     flags = {"model_dir": tmp_path / "new"} | fault.make(clinic, tmp_path, monkeypatch)
@@ -119,6 +121,7 @@ def test_parameters_are_those_of_the_network_that_is_not_built(clinic, tmp_path,
     assert exact > 3e6 and told == pytest.approx(exact / 1e6, abs=0.06)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", systems.names())
 def test_weights_of_every_system_are_told_from_its_smallest_networks(name):
     system = systems.load(name)

@@ -21,6 +21,7 @@ from tests.helpers.invocation import invoke
 UNITS = ("phrases", "entities")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("objective", [name for name in OBJECTIVES if name not in UNITS])
 def test_an_objective_is_shown_on_records(objective, records, capsys):
     inspect_records(Options(data_dir=records, num_examples=2, num_statistics=64, objective=objective))

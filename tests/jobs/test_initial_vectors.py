@@ -31,6 +31,7 @@ def pretrain(folder, records, **more):
     return convert.load(str(folder))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("freeze", [False, True])
 def test_a_training_begins_with_the_vectors_of_a_file(freeze, stream_records, zh_vocabulary, tmp_path):
     tokens = Vocabulary.read(zh_vocabulary).tokens

@@ -194,6 +194,7 @@ def test_what_cannot_be_cut_is_refused(
         pretrain(options(folder, values.pop("data_dir"), config, **values))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "system", ["bert", *(pytest.param(name, marks=pytest.mark.long) for name in ("gpt2", "albert"))]
 )

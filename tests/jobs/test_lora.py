@@ -76,6 +76,7 @@ def test_what_is_handed_over_answers_and_is_fine_tuned_as_every_network(flags, r
     assert "LoRA: 4 layers have adapters of rank 2, 320 weights beside" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_run_that_was_interrupted_ends_as_one_that_was_not(flags, run, tmp_path, monkeypatch):
     folder, original = tmp_path / "run", checkpoints.save
 

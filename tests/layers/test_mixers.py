@@ -118,6 +118,7 @@ def test_it_is_what_the_long_way_gives_and_so_are_gradients_or_it_refuses(name, 
         np.testing.assert_allclose(ours, theirs, atol=4e-6 * largest)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("is_causal", [False, True], ids=["bidirectional", "causal"])
 @pytest.mark.parametrize("name", NAMES)
@@ -163,6 +164,7 @@ def test_the_cache_of_an_efficient_mixer_does_not_grow_with_the_text(name):
     assert numbers(64) == numbers(100_000)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["padding", pytest.param("packs", marks=pytest.mark.long)])
 @pytest.mark.parametrize("is_causal", [False, True], ids=["bidirectional", "causal"])
 @pytest.mark.parametrize("name", NAMES)
@@ -243,6 +245,7 @@ def axes(function, *arguments):
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("is_packed", [False, pytest.param(True, marks=pytest.mark.long)], ids=["plain", "packed"])
 @pytest.mark.parametrize("network_class", [Bert, pytest.param(Gpt2, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", NAMES)
@@ -283,6 +286,7 @@ def test_a_network_decodes_as_it_reads(name, network_class):
     assert backbone.rewinds == mixers.find(name).rewinds
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", TWO_SIDED)
 def test_the_summary_of_bert_is_that_of_the_whole_network(name):
     backbone, batch = network(Bert, name), batch_of(30)
@@ -303,6 +307,7 @@ def test_a_causal_network_attends_to_what_stands_before(name, network_class):
     np.testing.assert_allclose(maps.sum(axis=-1), 1.0, atol=1e-4)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_computed_again_has_the_same_gradients(name):
     network_class = Gpt2 if name in CAUSAL else Bert

@@ -376,6 +376,7 @@ def test_networks_that_are_asked_about_no_texts_answer_by_a_pooling(name, table,
     assert invoke("export_model", model_dir=tmp_path / "run", export_dir=tmp_path / "served", serving_ops="core") == 0
 
 
+@pytest.mark.long
 def test_the_last_state_of_a_network_that_is_asked_about_no_texts_is_kept_as_a_choice(table, tmp_path):
     flags = flags_of(table, "last")
     start = network(tmp_path / "start", "skip_gram")
@@ -412,6 +413,7 @@ def asked_of_states(task, file, start, run):
     return invoke("finetune", task=task, init_checkpoint=start, model_dir=run, train_file=file, **flags)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("task", ["tag", "answer_span"])
 def test_the_encoder_of_an_encoder_decoder_tags_words_and_finds_answers(task, words_and_questions, tmp_path, capsys):
     run, text = tmp_path / "run", {"text": "ann met bob in rome"} | ({} if task == "tag" else {"text_pair": "ann in"})

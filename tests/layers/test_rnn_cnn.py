@@ -307,6 +307,7 @@ def table(tmp_path_factory):
 QUICK = {"max_seq_length": 16, "train_batch_size": 8, "distribution_strategy": "one_device", "learning_rate": 1e-2}
 
 
+@pytest.mark.long
 def test_a_classifier_from_random_weights_is_asked_and_exported(table, tmp_path, capsys):
     (tmp_path / "sizes.json").write_text(json.dumps({"hidden_dim": 24, "embedding_dim": 16, "kernel_sizes": [2, 3]}))
     flags = QUICK | {"train_file": table / "texts.tsv", "vocab_file": table / "vocab.txt", "num_train_epochs": 5}

@@ -54,6 +54,7 @@ def test_each_head_attends_to_its_cells(pattern, combine, index):
     np.testing.assert_array_equal(mixer.reach(LENGTH), expected[combine])
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", ["nothing", "padding", "packs"])
 @pytest.mark.parametrize("index", [0, 1])
 @pytest.mark.parametrize(("pattern", "combine"), WAYS)

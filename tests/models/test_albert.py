@@ -196,6 +196,7 @@ def random_batch(rows=3, length=9):
     return {"token_ids": ids, "segment_ids": (ids > 11).astype("int32"), "padding_mask": ids > 0}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("sharing", SHARINGS)
 def test_the_gradient_of_a_shared_weight_is_the_sum_over_its_passes(sharing):
     changes, owner = SHARINGS[sharing]
@@ -270,6 +271,7 @@ def size_of(layer):
     return sum(math.prod(weight.shape) for weight in layer.weights)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("size", "changes", "encoder", "with_heads"),
     [
@@ -312,6 +314,7 @@ def test_published_sizes(size, changes, encoder, with_heads, monkeypatch):
 # The second objective
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("second", "parts", "packing"),
     [

@@ -294,6 +294,7 @@ def size_of(layer):
     return sum(math.prod(weight.shape) for weight in layer.weights)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("size", "vocabulary_size", "encoder", "with_heads"),
     [

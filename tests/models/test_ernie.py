@@ -317,6 +317,7 @@ def stages_of(dataset, count):
 EXPECTED = [0] * 3 + [1] * 6 + [2] * 5  # beyond the end the last one holds
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("grouping", [None, Buckets((4, 8)), Rows(6, 1, 1)])
 def test_stages_follow_the_number_of_the_batch_wherever_reading_begins(grouping):
     batches = staged(grouping=grouping)
@@ -547,6 +548,7 @@ def test_transformers_computes_the_same_from_what_we_write(head, zh_vocabulary, 
     assert theirs(text, add_special_tokens=False)["input_ids"] == list(ours.encode(text).ids)
 
 
+@pytest.mark.long
 def test_a_folder_with_spare_rows_is_read_fine_tuned_and_written(zh_vocabulary, tmp_path):
     """As Baidu's: more rows than tokens."""
     files = {"vocab.txt": pathlib.Path(zh_vocabulary).read_bytes()}

@@ -118,6 +118,7 @@ def test_token_by_token_equals_the_whole_text():
         assert_outputs({f"cache/key/{layer}": keys, f"cache/value/{layer}": values}, case.outputs)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("jit_compile", [None, True])
 def test_greedy_continuation(jit_compile):
     case, backbone = read_case("gpt2/lm_cache_generate"), network("gpt2/lm_cache_generate")

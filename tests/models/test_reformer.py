@@ -191,6 +191,7 @@ def reversed_back(backbone, batch):
     return backbone(batch, training=True)["sequence_output"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "xla"])
 def test_gradients_are_those_of_stored_activations_with_dropout_too(is_compiled):
     backbone, batch = network(2, feedforward_chunk_size=20), batch_of()

@@ -231,6 +231,7 @@ def random_batch(seed=0):
     }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("network_class", NETWORKS)
 @pytest.mark.parametrize("position", ["sinusoid", "interleaved", "learned"])
 def test_decoding_token_by_token_equals_the_whole_target(network_class, position):
@@ -288,6 +289,7 @@ def test_hypotheses_of_fairseq_have_the_scores_that_it_gives_them(name, search, 
         np.testing.assert_allclose(total[within], case.outputs[f"{search}/scores"][within, rank], atol=1e-3)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", FAIRSEQ)
 @pytest.mark.parametrize("search, power, penalty", [
     ("beam_lenpen0", 0.0, 0.0), ("beam_lenpen1", 1.0, 0.0), ("beam_lenpen2_unkpen0.5", 2.0, 0.5),
@@ -321,6 +323,7 @@ def test_beams_find_the_hypotheses_of_fairseq(name, search, power, penalty):
     assert np.all(totals[~alike] >= scores[~alike] - 1e-3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("network_class", NETWORKS)
 def test_a_beam_of_one_writes_what_greedy_decoding_writes(network_class):
     backbone, batch = tiny(network_class), random_batch()
@@ -339,6 +342,7 @@ def test_a_beam_of_one_writes_what_greedy_decoding_writes(network_class):
     np.testing.assert_array_equal(np.array(ids)[:, 0], greedy)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("size", "vocabulary_size", "bias", "count"),
     [("base", 37_000, False, 63_045_632), ("base", 37_000, True, 63_082_496), ("big", 37_000, False, 214_171_648),
@@ -358,6 +362,7 @@ def test_published_sizes_have_the_published_number_of_parameters(size, vocabular
     assert pre_norm.count_params() == expected(11, 8, 12, 2) + 4 * 8
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("network_class", [*NETWORKS, UniversalTransformer])
 @pytest.mark.parametrize(
     ("share", "others", "count"),
@@ -383,6 +388,7 @@ def test_source_target_and_output_share_as_many_tables_as_asked(network_class, s
         assert np.abs(gradient).max() > 0, name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("network_class", NETWORKS)
 def test_gradients_of_the_last_layer_shrink_with_the_depth_of_pre_norm_alone(network_class):
     """As one over the root of the depth, where what the layers add exceeds the embedding (Xiong et al., 2020, theorem 1)."""

@@ -292,6 +292,7 @@ def run(backbone, token_ids, cuts, memory_length=None):
     return np.concatenate(found, axis=1)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("more", [{}, {"pre_norm": True}, {"untied_biases": True}])
 def test_a_memory_that_holds_all_of_the_past_equals_one_pass(more):
     backbone = tiny(**more)

@@ -302,6 +302,7 @@ def with_rules(logits, targets, end, size, least):
     return logits
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("beams", "size", "least"),
     [(5, 3, 6), *(pytest.param(*each, marks=pytest.mark.long) for each in ((5, 2, 0), (3, 1, 9))), (1, 2, 8)],
@@ -420,6 +421,7 @@ def test_rows_that_are_no_position_are_not_copied():
     folder.assign("backbone", Roberta(found.config).initialize(), found.values, "longer")
 
 
+@pytest.mark.long
 def test_a_fine_tuning_reads_longer_texts_where_it_is_told_to(small_bert, tmp_path, capsys):
     most = convert.load(str(small_bert)).config.max_sequence_length
     flags = {

@@ -212,6 +212,7 @@ VARIANTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("variant", range(len(VARIANTS)), ids=lambda index: str(VARIANTS[index]))
 def test_decoding_token_by_token_equals_the_whole_target(variant):
     backbone, batch = variant_of(variant), random_batch()
@@ -231,6 +232,7 @@ def test_greedy_continuation_is_that_of_the_whole_network():
     np.testing.assert_array_equal(np.argmax(logits(states), axis=-1)[:, :-1], np.array(texts)[:, 1:])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("variant", range(len(VARIANTS)), ids=lambda index: str(VARIANTS[index]))
 def test_what_comes_later_and_padding_are_invisible(variant):
     backbone, batch = variant_of(variant), random_batch()

@@ -504,6 +504,7 @@ def test_transformers_computes_the_same_from_what_we_write(head, tmp_path):
     np.testing.assert_array_equal(segments[mask[:, width]], features["segment_ids"][mask])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("is_reversed", [0, 1])
 def test_what_the_op_draws_lets_no_target_see_itself(is_reversed):
     """Permutations, spans, special tokens, the reused part and a memory together: by gradient."""

@@ -46,6 +46,7 @@ OPS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("corrupt", OPS.values(), ids=OPS)
 def test_the_draw_belongs_to_the_example_and_shapes_are_static(corrupt):
     batch = text_batch(48)

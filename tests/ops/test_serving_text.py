@@ -76,6 +76,7 @@ def test_wordpiece_gives_the_ids_of_hugging_face(case):
     assert_equal(texts, rust_ids(tokenizer, texts), [row["ids"] for row in golden])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("serving_ops", SERVING_OPS)
 @pytest.mark.parametrize("max_word_characters", [200, 100])
 @pytest.mark.parametrize("case", CASES)
@@ -110,6 +111,7 @@ def test_every_code_point_is_cleaned_alike(do_lower_case):
     assert_equal(pages, [[word.decode() for word in page] for page in words], expected)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("do_lower_case", [True, False])
 def test_every_assigned_character_gets_the_same_ids(do_lower_case):
     pages = [page for first in range(0, 0x110000, 256) if (page := between_letters(first, assigned))]
@@ -336,6 +338,7 @@ class Served(tf.Module):
         return self.tokenizer.features([first, second], max_sequence_length=32)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "serving_ops"), [("uncased", "core"), ("cased", "text")])
 def test_a_saved_model_gives_the_same_ids(name, serving_ops, tmp_path):
     """In a process of its own: `test_export`."""

@@ -40,6 +40,7 @@ def test_only_hidden_tokens_change_and_no_special_token_is_hidden(corrupt):
     assert masked["labels"].shape == (500, 10) and "maskable" not in masked
 
 
+@pytest.mark.one_in(3)
 @EACH
 def test_the_draw_belongs_to_the_example_whatever_the_batch(corrupt):
     batch = framed_batch(rows=64)

@@ -137,6 +137,7 @@ def test_records_of_a_corpus_without_its_duplicates_do_not_depend_on_the_workers
     assert manifest.settings.others["minhash_version"].startswith("rensa ")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("stop_at", ["*.duplicates", "*.drop", "*.tfrecord.json"])
 def test_a_run_killed_in_either_pass_resumes_to_the_same_bytes(tmp_path, repeated, stop_at):
     corpus, vocabulary = repeated

@@ -444,6 +444,7 @@ def test_static_ngrams_hide_several_words_in_a_row_and_need_static_masking(tmp_p
         Settings(input_file="x", vocab_file="y", ngram=3).check()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("more", "whole"), [((), True), (("--nodo_whole_word_mask",), False), (("--do_whole_word_mask",), True)]
 )

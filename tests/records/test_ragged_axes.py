@@ -96,6 +96,7 @@ def test_records_hold_the_numbers_that_there_are_and_give_arrays_of_one_width(so
     np.testing.assert_array_equal((parsed["ngram_ids"].numpy() > 0).any(axis=-1), parsed["token_ids"].numpy() > 0)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("grouping", [None, Buckets((2, 4, LENGTH)), token_buckets((3, LENGTH), 24), Rows(12, 4, 12)])
 def test_rows_stay_beside_their_words_in_batches_and_zeros_have_their_shape(source, grouping):
     def op(features):

@@ -57,6 +57,7 @@ def numbers(stream, count):
             return found[:count]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "consumed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (63, 64, 500, 999, 1000, 1001)), 7_777]
 )
@@ -146,6 +147,7 @@ def damage(folder, shard, kind):
     return path.name
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", ["missing", "truncated", "flipped bit"])
 def test_a_damaged_shard_is_left_out_and_named(small_chunks, tmp_path, kind):
     write_folder(tmp_path)

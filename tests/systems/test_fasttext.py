@@ -154,6 +154,7 @@ def test_frequent_words_are_left_out_as_by_the_library():
     np.testing.assert_allclose(keep_probabilities(counts, 1e-3), [*np.minimum(1, expected), 1, 1])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("numbers", ["cbow=false", "cbow=true"])
 def test_from_text_to_vectors_with_parts(numbers, tmp_path):
     from xmodels.jobs.pretrain.run import Options, pretrain

@@ -138,6 +138,7 @@ def test_a_file_of_vectors_is_written_whole_or_not_at_all(write, tmp_path):
     assert path.read_bytes() == b"what was there" and list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("system", "numbers"),
     [("skip_gram", "hierarchical_softmax=true"), ("cbow", "")],

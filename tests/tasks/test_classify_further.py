@@ -114,6 +114,7 @@ def test_mcc_is_scikit_learns():
     assert matthews(np.array([[7, 0], [3, 0]])) == 0.0  # always the same answer
 
 
+@pytest.mark.long
 def test_another_score_chooses_the_epoch_and_rare_labels_are_learnt(data, small_bert, tmp_path, capsys):
     flags = {
         "eval_file": data / "dev.tsv",

@@ -94,6 +94,7 @@ def test_speeds_0_and_1_are_exact():
     assert np.array(leaves(unsure, 0.5)).tolist() == [True, False, False, False]  # strictly less
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "name", ["bert", pytest.param("roberta", marks=LONG), "albert", pytest.param("ernie", marks=LONG)]
 )
@@ -121,6 +122,7 @@ def test_texts_that_leave_get_the_answers_of_all_layers(name):
     assert middle == {0, 1, 2}  # so every kind of exit was compared
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "pooling", ["first", "mean", *(pytest.param(x, marks=LONG) for x in ("last", "max", "attention", "mean+attention"))]
 )

@@ -41,6 +41,7 @@ def pretrained(path, name, tokenizer=TOKENIZER):
     return str(path)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_candidates_are_the_likeliest_tokens_of_the_pretraining_head(tmp_path, name):
     predictor = load(pretrained(tmp_path / "model", name))

@@ -165,6 +165,7 @@ def test_many_texts_are_compiled_unless_a_flag_says_otherwise():
     assert pays_to_compile(True, few) and pays_to_compile("true", few) and not pays_to_compile("False", many)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("alpha", [0.0, 1.5])
 def test_beams_of_prompts_beside_each_other_are_those_of_each_alone(run, alpha):
     generator, beams = load(run), Decoding(num_beams=4, length_penalty=alpha)

@@ -341,6 +341,7 @@ def test_of_two_candidates_the_loss_is_binary_and_the_scale_multiplies_their_dif
     assert task.settings == {"scale": 2.5} and Rank(config).settings == {}
 
 
+@pytest.mark.long
 def test_a_scaled_run_says_probabilities_by_its_scale(data, small_bert, tmp_path, capsys):
     run, flags = (
         tmp_path / "run",
@@ -400,6 +401,7 @@ def test_lists_that_teach_no_order_are_counted(data, small_bert, tmp_path, capsy
     assert (found["lists"], found["lists_of_one_candidate"]) == (2, 1)
 
 
+@pytest.mark.long
 def test_a_run_remembers_which_label_means_relevant(data, small_bert, tmp_path, capsys):
     lists = [json.loads(line) for line in (data / "dev.jsonl").read_text("utf-8").splitlines()]
     for names, path in ((("no", "yes"), "names.jsonl"), ((0, 1), "numbers.jsonl")):

@@ -78,6 +78,7 @@ def by_hand(generator, prompt, steps):
     return spell_out(found, generator.spelling)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "more", [{}, {"same_length": True}, {"pre_norm": True, "untied_biases": True}, {"clamp_length": 3}]
 )
@@ -141,6 +142,7 @@ def test_beams_of_prompts_beside_each_other_are_those_of_each_alone(run):
     assert found == [generator.generate([prompt], beams, 5)[0] for prompt in PROMPTS]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["words", "characters"])
 def test_the_command_spells_with_blanks(kind, tmp_path, capsys):
     path = write_run(tmp_path, kind, cutoffs=(), embedding_division=1)

@@ -38,6 +38,7 @@ def check(predictor, found, features, layer):
     assert found["num_layers"] == len(maps) and len(found["token"]) == len(found["weight"])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("task", ["answer_span", "answer_beam"])
 def test_the_attention_of_an_answer_is_that_of_the_window_it_is_from(asking, task):
     predictor, ask = asking(task)
@@ -56,6 +57,7 @@ def test_the_attention_of_an_answer_is_that_of_the_window_it_is_from(asking, tas
     assert ask["attention"]("", "", -1, 1)["token"].tolist() == [b"[CLS]", b"[SEP]", b"[SEP]"]
 
 
+@pytest.mark.long
 def test_a_pair_that_is_read_in_both_orders_has_an_attention_of_each(asking):
     predictor, ask = asking("similarity")
     features = predictor.features([("Ann lives in York.", "who ?")])  # (1, 2, L)

@@ -108,6 +108,7 @@ def test_a_saved_model_reads_arrays(trained):
     assert "input `points` | float32 (B, L, 2)" in (folder / "export" / "README.md").read_text()
 
 
+@pytest.mark.long
 def test_a_run_goes_on_from_another_and_a_finished_one_says_so(trained, capsys):
     task, folder = trained
     files = {"train_file": folder / "train.npz", "eval_file": folder / "dev.jsonl"}

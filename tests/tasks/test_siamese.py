@@ -300,6 +300,7 @@ def test_predict_answers_pairs_and_a_text_has_the_same_vector_alone_and_beside_l
     assert cosine == pytest.approx(same["similarity"], abs=1e-5)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("loss", "flags", "score", "least"),
     [

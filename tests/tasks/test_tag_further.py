@@ -191,6 +191,7 @@ def served_as_said(words, run):
         np.testing.assert_allclose(found["probability"][row, : len(expected.tags)], expected.probabilities, atol=1e-4)
 
 
+@pytest.mark.long
 def test_a_chain_has_no_place_with_hugging_face(run, tmp_path, capsys):
     assert invoke("convert_checkpoint", **{"from": run, "to": f"hf:{tmp_path}/theirs"}) == 4
     assert "it has no place for --crf, with which it has learnt" in capsys.readouterr().err

@@ -23,6 +23,7 @@ def runs(tmp_path_factory):
     return {task: (run, json.loads((run / "task.json").read_text())) for task, run in made.items()}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("own", "more"), [("classify", {}), ("siamese", {"labels": ["a", "b"], "num_texts": 2})])
 def test_the_task_of_another_network_is_refused(runs, own, more):
     run, described = runs[own]

@@ -122,6 +122,7 @@ def test_both_columns_are_asked_for_where_neither_is_known(tmp_path):
     assert next(read_translations(str(table), Columns("german", "english")))[:2] == ("eins", "one")
 
 
+@pytest.mark.long
 def test_an_export_writes_what_the_run_writes(tuned, tmp_path):
     """The verb compares the SavedModel with the run itself, greedily and with beams."""
     rules = {"num_beams": 2, "no_repeat_ngram_size": 1, "min_new_tokens": 4}

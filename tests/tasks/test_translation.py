@@ -267,6 +267,7 @@ def test_runs_that_do_not_translate_say_so(run, tmp_path, capsys):
     assert "has no task.json" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_the_texts_of_a_table_are_translated_and_not_its_header(run, translator, tmp_path, capsys):
     table, lines = tmp_path / "rows.tsv", tmp_path / "rows.txt"
     table.write_text("id\tquelle\n" + "".join(f"{i}\t{text}\n" for i, text in enumerate(TEXTS)))

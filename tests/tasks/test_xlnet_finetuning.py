@@ -55,6 +55,7 @@ def tables(path):
     return path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("task", "table"), [("classify", "texts"), pytest.param("similarity", "pairs", marks=pytest.mark.long)]
 )

@@ -282,6 +282,7 @@ CACHED = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("kind", CACHED)
 def test_the_cache_of_words_gives_the_pieces_of_whole_sentences(kind, lower, monkeypatch):

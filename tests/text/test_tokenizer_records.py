@@ -49,6 +49,7 @@ def made(request, tmp_path_factory):
     return tokenizer, str(folder / "records")
 
 
+@pytest.mark.one_in(3)
 def test_records_name_their_tokenizer_and_hold_its_files(made):
     tokenizer, records = made
     manifest = Manifest.read(records)
@@ -71,6 +72,7 @@ def test_words_of_several_pieces_are_marked_and_the_text_is_there(made):
     assert counts.get("misaligned_sentences", 0) <= 0.35 * counts["sentences"]
 
 
+@pytest.mark.one_in(3)
 def test_inspection_shows_the_pieces(made, capsys):
     tokenizer, records = made
     inspect_records(Options(data_dir=records, verify=True, num_examples=1, num_statistics=64))
@@ -79,6 +81,7 @@ def test_inspection_shows_the_pieces(made, capsys):
     assert "are hidden whole" in shown
 
 
+@pytest.mark.one_in(3)
 def test_the_same_settings_give_the_same_records_from_a_file_as_from_a_folder(made, tmp_path):
     tokenizer, records = made
     name = {"sentencepiece": "spiece.model", "words": None}.get(tokenizer.kind, "vocab.txt")

@@ -136,6 +136,7 @@ def test_a_group_that_never_begins_has_neither_gradients_nor_moments():
     assert largest_difference(before, values(learner)) > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "strategy, compiled",
     [

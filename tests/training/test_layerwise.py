@@ -118,6 +118,7 @@ def network_of(name, vocabulary):
     return system.recipe(Vocabulary.read(vocabulary), Records(), "tiny", config).backbone().initialize()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", sorted(set(systems.names()) - WITHOUT_DEPTH))
 def test_rule_of_depths_fits_every_network(name, zh_vocabulary):
     found = depths(named_weights(network_of(name, zh_vocabulary)))
@@ -157,6 +158,7 @@ def test_rates_fall_by_one_factor_from_layer_to_layer():
     )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_rate_of_a_variable_scales_its_step_under_every_optimizer(name):
     start = values(classifier(name))
@@ -252,6 +254,7 @@ def _variables(name):
     return optimizer, weights
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_optimizer_resumes_bitwise_in_the_middle_of_thawing(name, tmp_path):
     numbers = {"layerwise_lr_decay": 0.7, "thaw_steps": 2, "schedule": "linear", "num_warmup_steps": 2, "num_steps": 12}

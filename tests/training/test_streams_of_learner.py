@@ -203,6 +203,7 @@ def test_duplicates_are_summed_in_one_place():
     assert float(tf.norm(merged.values)) == pytest.approx(np.hypot(5.0, 10.0))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adam"])
 def test_sparse_updates_equal_dense_ones_also_when_clipped(optimizer):
     sparse = skip_gram(optimizer, clip_norm=0.7)
