@@ -21,29 +21,18 @@ from xmodels.models.folder import read_model, write_model
 
 ROWS = 4  # of the batch that is learnt
 
-# Their networks and objectives are those of `bert`, `bart`, `transformer`, `gpt2`, `lstm_lm` and `adaptive_universal_transformer`, but
-# for what has tests of its own, such as mixers.
-ALIKE = (
-    "bert_wwm", "roberta", "roberta_wwm", "spanbert", "marian", "transformer_pre_norm", "universal_transformer", "bigbird",
-    "linformer", "longformer", "tensorcoder", "distilbert", "mpnet", "xlm_roberta", "gpt", "siatl",
-    # These are trained by tests of their own.
-    "elmo", "fasttext", "cbow", "rnn_search", "adaptive_universal_transformer",
-)  # fmt: skip
-# One of each kind of network and of objective, whose steps are computed in other ways too.
+# One of each kind of network and of objective. The others are alike but for what has tests of its own, or trained by such tests.
 KINDS = (
     "bert", "albert", "ernie2", "electra", "modernbert", "xlnet", "gpt2", "transformer_xl", "t5", "bart", "unilm", "reformer",
     "lstm_lm", "skip_gram",
 )  # fmt: skip
 
 
-def each(is_quick):
-    """Marks a test of all systems, of which those that are not quick are long."""
-    params = [pytest.param(n, marks=() if is_quick(n) else pytest.mark.long) for n in systems.names()]
-    return pytest.mark.parametrize("system_run", params, indirect=True)
-
-
-of_every_system = each(lambda name: name not in ALIKE)
-of_every_kind = each(lambda name: name in KINDS)
+of_every_system = pytest.mark.parametrize(
+    "system_run",
+    [pytest.param(n, marks=() if n in KINDS else pytest.mark.long) for n in systems.names()],
+    indirect=True,
+)
 
 LABELS = {"span_labels": "labels"}  # predictions of a second head -> the feature that it names too
 
@@ -107,7 +96,7 @@ def test_system_learns_one_batch_by_heart(system_run):
 
 
 @pytest.mark.one_in(2)
-@of_every_kind
+@of_every_system
 def test_step_compiled_by_xla_equals_the_plain_one(system_run):
     results = []
     for compiled in (False, True):
@@ -120,7 +109,7 @@ def test_step_compiled_by_xla_equals_the_plain_one(system_run):
 
 
 @pytest.mark.one_in(2)
-@of_every_kind
+@of_every_system
 def test_step_in_bfloat16_has_a_loss_and_gradients_near_those_of_float32(system_run):
     """A loss that is not float32 cannot be multiplied by its float32 share, and ends the step."""
     system_run.reset()

@@ -67,7 +67,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(whole, tmp_path):
         np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.long
 def test_two_devices_that_share_a_batch_equal_one(whole, tmp_path):
     recipe, source, _, values = whole
     found = run(make_learner(recipe, source, strategy="mirrored"), tmp_path)
