@@ -61,8 +61,7 @@ def word_windows(
             negative_ids (B, K S), of the K blocks one behind the other.
     """
     length, slots = sequence_length, num_slots(sequence_length, shares, keep)
-    cumulative = np.cumsum(noise)
-    cumulative[-1] = max(cumulative[-1], 1.0)
+    cumulative = cumulate(noise)
 
     def op(features):
         features, seed = take_seed(features)
@@ -78,7 +77,7 @@ def word_windows(
             "window_starts": tf.where(there, starts, 0), "window_ends": tf.where(there, ends_, 0),
         }  # fmt: skip
         if negatives:
-            found["negative_ids"] = _drawn(cumulative, fold(seed, 2), num_blocks(slots) * negatives)
+            found["negative_ids"] = draw_words(cumulative, fold(seed, 2), num_blocks(slots) * negatives)
         return further(found) if further else found
 
     def _subsampled(token_ids, real, draws):
@@ -149,6 +148,27 @@ def word_rows(rows: list[int], sizes: list[int], sequence_length: int, kept: np.
     return op
 
 
+def cumulate(noise: np.ndarray) -> np.ndarray:
+    """Returns the sums of the probabilities up to each word, for `draw_words`; the last one is 1 in spite of rounding. float64 (V,)"""
+    cumulative = np.cumsum(noise)
+    cumulative[-1] = max(cumulative[-1], 1.0)
+    return cumulative
+
+
+def draw_words(cumulative: np.ndarray, seed, count: int):
+    """Returns words by chance, int32 (B, count), drawn by inversion. 53 random bits, since 24 would never name the rarest of a million
+    words.
+
+    Args:
+        cumulative: of `cumulate`.
+        seed: uint64 (B,).
+    """
+    bits = fold(seed[:, None], tf.range(count, dtype=tf.int64)[None, :])
+    draws = tf.cast(tf.bitwise.right_shift(bits, tf.constant(11, tf.uint64)), tf.float64) * 2.0**-53
+    found = tf.searchsorted(tf.constant(cumulative), tf.reshape(draws, [-1]), side="right")
+    return tf.reshape(tf.minimum(found, len(cumulative) - 1), tf.shape(bits))
+
+
 def _text(features, length: int):
     """Returns the pieces of a run but for the last, with which the next run begins: (B, L), and which are real."""
     pieces = tf.reduce_sum(tf.cast(features["segment_lengths"], tf.int32), axis=1, keepdims=True)  # (B, 1)
@@ -161,11 +181,3 @@ def _text(features, length: int):
 def _left(values, chosen, width: int):
     """Returns the chosen values of each row, (B, N), at its left; at most `width` of them, and zeros."""
     return tf.ensure_shape(tf.ragged.boolean_mask(values, chosen).to_tensor(0, shape=[None, width]), [None, width])
-
-
-def _drawn(cumulative: np.ndarray, seed, count: int):
-    """Returns int32 (B, count), drawn by inversion. 53 random bits, since 24 would never name the rarest of a million words."""
-    bits = fold(seed[:, None], tf.range(count, dtype=tf.int64)[None, :])
-    draws = tf.cast(tf.bitwise.right_shift(bits, tf.constant(11, tf.uint64)), tf.float64) * 2.0**-53
-    found = tf.searchsorted(tf.constant(cumulative), tf.reshape(draws, [-1]), side="right")
-    return tf.reshape(tf.minimum(found, len(cumulative) - 1), tf.shape(bits))

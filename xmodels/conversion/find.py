@@ -1,7 +1,8 @@
 """Formats of checkpoints that one network has: `NAME:PATH` is read by `sources/NAME.py`. The folder listing is the registry.
 
 A file has `MODEL`, the name of the network, `TITLE`, what the help says of it, and `read(path, allow_pickle)`, which returns a
-`Checkpoint`; `write(path, loaded)`, which fills a new folder, if the format is written too.
+`Checkpoint`; `write(path, loaded)`, which fills a new folder, if the format is written too; `LACKS`, ids of tokens for which it has no
+rows, if there are some.
 """
 
 import ast

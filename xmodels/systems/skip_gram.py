@@ -102,8 +102,12 @@ def learning(
     return {"objective": made, "frame": frame}
 
 
-def word_counts(vocabulary: Vocabulary, records: Records) -> np.ndarray:
-    """Returns how often each word occurs in the records, float64 (V,); 0 for what is no word."""
+def word_counts(vocabulary: Vocabulary, records: Records, words: tuple[str, ...] = ()) -> np.ndarray:
+    """Returns how often each word occurs in the records, float64 (V,); 0 for what is no word.
+
+    Args:
+        words: roles of special tokens that count as words.
+    """
     counts = np.ones(len(vocabulary)) if records.word_counts is None else records.word_counts().astype(np.float64)
-    counts[sorted(vocabulary.special_ids)] = 0
+    counts[sorted(set(vocabulary.special_ids) - {vocabulary[role] for role in words if role in vocabulary.roles})] = 0
     return counts

@@ -1,6 +1,6 @@
 """Stages: documents -> examples of whole sentences, for objectives without next sentence prediction.
 
-The inputs of RoBERTa (Liu et al., 2019, arXiv 1907.11692, section 4.2): FULL-SENTENCES and DOC-SENTENCES.
+The inputs of RoBERTa (Liu et al., 2019, arXiv 1907.11692, section 4.2): FULL-SENTENCES and DOC-SENTENCES; and sentences one by one.
 """
 
 from collections.abc import Iterator
@@ -49,6 +49,20 @@ def full_sentences(max_sequence_length: int, separator: np.ndarray, num_passes: 
                 for begin, end in gather(bounds, capacity, runs.pop() if runs else None):
                     runs.append((begin, end))
             yield Examples.of(block.marked, num_passes * runs, {}, 1)
+
+    return stage
+
+
+def single_sentences(max_sequence_length: int) -> Stage:
+    """Gives each sentence a row of its own, with `[CLS]` and `[SEP]`; one that is too long is cut into several. A row of one piece,
+    which stands in no context, is left out."""
+    capacity = max_sequence_length - 2
+
+    def stage(documents):
+        for block in blocks(documents):
+            edges = (pair for bounds in block.documents for pair in zip(bounds, bounds[1:], strict=False))
+            runs = [(i, min(i + capacity, stop)) for start, stop in edges for i in range(start, stop, capacity)]
+            yield Examples.of(block.marked, [(begin, end) for begin, end in runs if end - begin > 1], {}, 1)
 
     return stage
 

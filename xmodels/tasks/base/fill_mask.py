@@ -3,6 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
 
 import numpy as np
 from keras import ops
@@ -33,13 +34,18 @@ class Candidate:
     token: str
     probability: float
 
+    @property
+    def score(self) -> float:
+        """What candidates are compared by."""
+        return self.probability
+
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
     """The text with the likeliest token for each mask, each chosen by itself; and the candidates of each mask, the likeliest first."""
 
     filled: str
-    masks: tuple[tuple[Candidate, ...], ...]
+    masks: tuple[tuple[Any, ...], ...]
 
 
 def prefix_of(names: Iterable[str]) -> str | None:
@@ -66,18 +72,22 @@ class Predictor(answer.Predictor):
     """
 
     answers = "texts"
+    candidate: ClassVar[type] = Candidate  # (token, number)
 
     def __init__(self, loaded: Loaded):
-        prefix, length = prefix_of(loaded.heads), loaded.backbone.config.cut(LONGEST_ROW)
-        own = MaskedLM(loaded.backbone.config).prefix
-        heads = {
+        self.frame = loaded.reading.frame
+        description = TaskDescription("fill_mask", [], 1, loaded.backbone.config.cut(LONGEST_ROW))
+        heads = self.heads_of(loaded)
+        super().__init__(Run(description, loaded.backbone, heads, loaded.tokenizer, loaded.reading, loaded.path))
+
+    def heads_of(self, loaded: Loaded) -> dict:
+        """Returns the weights of the head, by the names that `make_task` gives them."""
+        prefix, own = prefix_of(loaded.heads), MaskedLM(loaded.backbone.config).prefix
+        return {
             f"{own}{name.removeprefix(prefix)}": value
             for name, value in loaded.heads.items()
             if name.startswith(f"{prefix}.")
         }
-        self.frame = loaded.reading.frame
-        description = TaskDescription("fill_mask", [], 1, length)
-        super().__init__(Run(description, loaded.backbone, heads, loaded.tokenizer, loaded.reading, loaded.path))
 
     def make_task(self, run):
         return MaskedLM(run.backbone.config)
@@ -164,10 +174,10 @@ class Predictor(answer.Predictor):
         outputs = self.backbone({name: value for name, value in features.items() if name != "mask_positions"})
         logits = self.task.logits(outputs, features, self.backbone)[..., : len(self.spelling)]  # (B, P, V)
         probabilities, tokens = ops.top_k(ops.softmax(logits), min(SHOWN, len(self.spelling)))
-        return {"probabilities": probabilities, "tokens": tokens}
+        return {"scores": probabilities, "tokens": tokens}
 
     def predictions(self, inputs, features, outputs):
-        rows = zip(inputs, outputs["tokens"].tolist(), outputs["probabilities"].tolist(), strict=True)
+        rows = zip(inputs, outputs["tokens"].tolist(), outputs["scores"].tolist(), strict=True)
         return [self._prediction(text, tokens, shares) for (text,), tokens, shares in rows]
 
     def _prediction(self, text: str, tokens: list[list[int]], shares: list[list[float]]) -> Prediction:
@@ -175,7 +185,7 @@ class Predictor(answer.Predictor):
         masks = []
         for part, ids, probabilities in zip(others, tokens, shares, strict=False):  # without the masks that pad a row
             candidates = zip(map(self.shown_token, ids), probabilities, strict=True)
-            masks.append(tuple(Candidate(*each) for each in candidates))
+            masks.append(tuple(self.candidate(*each) for each in candidates))
             token = masks[-1][0].token
             filled = filled.rstrip() if token.startswith(CONTINUATION) else filled
             filled += token.removeprefix(CONTINUATION) + part
@@ -214,7 +224,7 @@ class Predictor(answer.Predictor):
         yield prediction.filled
         for number, candidates in enumerate(prediction.masks, 1):
             yield f"mask {number}:"
-            yield from (f"  {each.probability:.4f}  {each.token}" for each in candidates)
+            yield from (f"  {each.score:.4f}  {each.token}" for each in candidates)
 
     def line(self, asked, prediction):
         return f"{prediction.filled}\t{_listed(prediction)}"
@@ -235,5 +245,5 @@ def _excerpt(text: str) -> str:
 
 def _listed(prediction: Prediction) -> str:
     return " | ".join(
-        ", ".join(f"{each.token} {each.probability:.4f}" for each in candidates) for candidates in prediction.masks
+        ", ".join(f"{each.token} {each.score:.4f}" for each in candidates) for candidates in prediction.masks
     )
