@@ -10,8 +10,8 @@ from data_pipelines.errors import UsageError
 BALANCED = "balanced"
 
 
-def class_weights(text: str, labels: Sequence[str], ids: np.ndarray) -> list[float]:
-    """Returns the weight of each label, in the order of their ids.
+def class_weights(text: str | None, labels: Sequence[str], ids: np.ndarray) -> list[float] | None:
+    """Returns the weight of each label, in the order of their ids; None if `text` is None, for all the same.
 
     Args:
         text: `balanced`, N / (C n) for a label with n of N rows, as scikit-learn has it; or `LABEL:WEIGHT,...`, 1 for others.
@@ -20,14 +20,17 @@ def class_weights(text: str, labels: Sequence[str], ids: np.ndarray) -> list[flo
     Raises:
         UsageError: a part names no label, or its weight is no number above 0.
     """
+    if text is None:
+        return None
     if text == BALANCED:
         counts = np.bincount(ids, minlength=len(labels))
         return [len(ids) / (len(labels) * max(1, int(count))) for count in counts]
     return _given(text, labels)
 
 
-def label_weights(text: str, labels: Sequence[str], truth: np.ndarray) -> list[tuple[float, float]]:
-    """Returns what a row without a label and a row with it count in the loss of that label, for each of C labels.
+def label_weights(text: str | None, labels: Sequence[str], truth: np.ndarray) -> list[tuple[float, float]] | None:
+    """Returns what a row without a label and a row with it count in the loss of that label, for each of C labels; None if `text` is
+    None, for all the same.
 
     Args:
         text: `balanced`, N / (2 n) for the n of N rows that have a label, and likewise for those that do not, as scikit-learn has it
@@ -37,6 +40,8 @@ def label_weights(text: str, labels: Sequence[str], truth: np.ndarray) -> list[t
     Raises:
         UsageError: as `class_weights`.
     """
+    if text is None:
+        return None
     if text == BALANCED:
         columns = (column > 0.5 for column in np.asarray(truth).T)
         return [tuple(class_weights(BALANCED, ("without", "with"), column.astype(int))) for column in columns]

@@ -83,8 +83,9 @@ def test_weights_of_classes_are_those_of_scikit_learn_and_of_a_copied_row():
     ids = np.array([0, 0, 0, 1, 2, 2])
     assert class_weights("balanced", list("abc"), ids) == pytest.approx([6 / 9, 6 / 3, 6 / 6])
     assert class_weights("b:2, c:0.5", list("abc"), ids) == [1.0, 2.0, 0.5]
+    assert class_weights(None, list("abc"), ids) is None
     assert class_weights("x:y:3", ["x:y", "z"], ids[:4]) == [3.0, 1.0]
-    for wrong in ("d:2", "a:0", "a:nan", "a", "a:-1"):
+    for wrong in ("d:2", "a:0", "a:nan", "a", "a:-1", ""):
         with pytest.raises(UsageError, match="Known labels: a, b, c"):
             class_weights(wrong, list("abc"), ids)
     backbone = Bert(

@@ -20,8 +20,7 @@ class Reader(RowReader):
     teaching = None  # the predictor of --teacher
 
     def task(self, config, data):
-        given = self.options.class_weights
-        weights = given and class_weights(given, data.labels, data.source.arrays["labels"])
+        weights = class_weights(self.options.class_weights, data.labels, data.source.arrays["labels"])
         more = {"reading": self.reading, "class_weights": weights, **self.of_two(data.labels)}
         if self.teaching is None:
             return self.task_class(config, data.labels, **more)

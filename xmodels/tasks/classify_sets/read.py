@@ -148,8 +148,7 @@ class Reader(read.Reader):
         return f"{len(labels)} labels"
 
     def task(self, config, data):
-        given = self.options.class_weights
-        weights = given and class_weights(given, data.labels, data.source.arrays["labels"])
+        weights = class_weights(self.options.class_weights, data.labels, data.source.arrays["labels"])
         return self.task_class(config, data.labels, class_weights=weights)
 
 

@@ -95,6 +95,5 @@ class Reader(RowReader):
         return SEPARATOR if given is None else given
 
     def task(self, config, data):
-        given, rows = self.options.class_weights, data.source.arrays["labels"]
-        weights = given and [tuple(pair) for pair in label_weights(given, data.labels, rows)]
+        weights = label_weights(self.options.class_weights, data.labels, data.source.arrays["labels"])
         return self.task_class(config, data.labels, self.reading, weights, separator=self.separator)
