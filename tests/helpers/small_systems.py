@@ -27,7 +27,8 @@ def small_sizes(network_config, sizes=SMALL):
 
 def is_table_of_words(name):
     """Whether the network of a system is a table of words, which know nothing of each other, without layers."""
-    return "word_vectors" in vars(systems.load(name).MODEL)
+    network = systems.load(name).MODEL
+    return "word_vectors" in vars(network) and bool(network.sparse_tables)
 
 
 def small_recipe(name, vocabulary, batch_size):
