@@ -12,6 +12,7 @@ from tests.helpers.page_networks import (
     command,
     cross_encoder,
     gpt2,
+    roberta,
     sentence_encoder,
     transformer_xl,
 )
@@ -163,7 +164,9 @@ def serve():
 
 
 def probing():
-    bert("run", num_layers=4, system="roberta_wwm")
+    bert("run", num_layers=4, system="roberta_wwm", fills_masks=True)
+    roberta("hf:roberta-base")
+    write("texts.txt", "ann lives in <mask>", "<mask> lives in rome")
     bert("hf:bert-base-chinese", num_layers=7)
     for name in ("train", "test"):
         write(f"{name}.tsv", *rows(("label", "text"), lambda i: (i % 2, SENTENCES[i % 16] + "好坏"[i % 2]), 40))

@@ -17,8 +17,10 @@ from xmodels.conversion import convert, sentence_transformers
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.folder import write_model
 from xmodels.models.gpt2 import Gpt2, Gpt2Config
+from xmodels.models.roberta import Roberta, RobertaConfig
 from xmodels.models.transformer_xl import TransformerXL, TransformerXLConfig
 from xmodels.objectives.adaptive_lm import AdaptiveLM
+from xmodels.objectives.masked_lm import MaskedLM
 
 LETTERS = string.ascii_lowercase + string.digits
 OTHERS = [*string.punctuation, *"怎么重置密码忘记办好坏天气很今饭菜吃。，？"]
@@ -37,10 +39,25 @@ def write(path, backbone, tokenizer, system, objective=None):
         convert.save(convert.load(folder), path)
 
 
-def bert(path, num_layers=2, system="bert"):
+def bert(path, num_layers=2, system="bert", fills_masks=False):
     keras.utils.set_random_seed(1)
     config = BertConfig(len(PIECES), 16, num_layers, 2, 32, max_sequence_length=512, **RANDOM)
-    write(path, Bert(config), TOKENIZER, system)
+    backbone = Bert(config).initialize()
+    write(path, backbone, TOKENIZER, system, masked_lm(backbone) if fills_masks else None)
+
+
+def roberta(path):
+    keras.utils.set_random_seed(1)
+    config = RobertaConfig(len(BYTES.vocabulary), 16, 2, 2, 32, max_sequence_length=512, **RANDOM)
+    backbone = Roberta(config).initialize()
+    write(path, backbone, BYTES, "roberta", masked_lm(backbone))
+
+
+def masked_lm(backbone):
+    """The objective with a head that has its weights."""
+    objective = MaskedLM(backbone.config)
+    objective.logits(backbone(backbone.tiny_batch()), {"mask_positions": np.zeros((1, 1), int)}, backbone)
+    return objective
 
 
 def gpt2(path):
