@@ -66,6 +66,7 @@ def classify():
     for name in SETS:
         write(f"{name}.tsv", *texts_with_labels("sport", "politics", "sport|politics"))
     write("texts.txt", *SENTENCES[:3])
+    write("vocab.txt", *PIECES)
 
 
 def tag():
