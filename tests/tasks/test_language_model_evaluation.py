@@ -307,7 +307,7 @@ def test_detokenizers(name, tokenized, natural):
     ],
 )
 def test_training_says_what_its_loss_means(losses, kind, expected):
-    means = {"loss": math.log(8), **dict.fromkeys(losses, 1.0)}
+    means = {"loss": 9.0, "a_cost_of_layers": 9.0 - math.log(8), **dict.fromkeys(losses, math.log(8))}
     assert of_training(means, kind) == pytest.approx(expected)
     assert not of_training({"loss": 1e9, "causal_lm": 1e9}, "words")
 

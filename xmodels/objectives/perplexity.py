@@ -21,13 +21,14 @@ def of_training(means: Mapping[str, float], kind: str) -> dict[str, float]:
     """Returns the perplexity or the bits per character of next-token prediction; {} for other losses.
 
     Args:
-        means: the mean losses and metrics of an evaluation. Only the names and the value of `loss` are used.
+        means: the mean losses and metrics of an evaluation. The loss of next tokens is used, without costs that layers add.
         kind: of the tokenizer. "characters" gives `bits_per_character`, "words" and "word_characters" give `word_perplexity`, and any
             other `token_perplexity`.
     """
-    if not means.keys() & set(NEXT_TOKEN):
+    loss = next((means[name] for name in NEXT_TOKEN if name in means), None)
+    if loss is None:
         return {}
     if kind == "characters":
-        return {"bits_per_character": means["loss"] / math.log(2)}
-    value = perplexity(means["loss"], 1)
+        return {"bits_per_character": loss / math.log(2)}
+    value = perplexity(loss, 1)
     return {} if value is None else {"word_perplexity" if kind in WORDS else "token_perplexity": value}
