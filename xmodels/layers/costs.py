@@ -20,6 +20,11 @@ def collect():
         _ACTIVE.pop()
 
 
+def is_collecting() -> bool:
+    """Returns whether costs are added to a loss; where they are not, none needs to be computed."""
+    return bool(_ACTIVE)
+
+
 def add(name: str, total, weight) -> None:
     """Adds a cost to the loss; does nothing outside of `collect()`, as in a forward pass without a loss.
 

@@ -210,8 +210,17 @@ class TransformerXL(Backbone):
             states.append(x)
         outputs = {"sequence_output": self.dropout(x, training=training)}
         if memory is not None:
-            outputs |= next_memory(memory, filled, states[:-1], features.get("padding_mask"))
+            outputs |= self.remember({**features, "memory": memory}, states)
         return outputs, states
+
+    def remember(self, features, states) -> dict:
+        """Returns the memory for the next segment, the features of `initial_memory`.
+
+        Args:
+            features: of this segment, with a memory.
+            states: its states, the embeddings (B, N, D) and the output of each block.
+        """
+        return next_memory(features["memory"], features["memory_filled"], states[:-1], features.get("padding_mask"))
 
     def start(self, batch_size: int, length: int):
         """Returns the initial `past` of `decode`.
