@@ -11,10 +11,13 @@ def end_of(vocabulary: Vocabulary) -> int:
     return vocabulary[EOS if EOS in vocabulary else SEP]
 
 
-def frame_parallel(vocabulary: Vocabulary, sequence_length: int) -> Op:
+def frame_parallel(vocabulary: Vocabulary, sequence_length: int, ends_source: bool = True) -> Op:
     """Returns source and target, each with an end token; the decoder reads the target moved on by one place.
 
     At its first place stands the padding token, of which tensor2tensor's decoders see a vector of zeros.
+
+    Args:
+        ends_source: whether the source has an end token too.
 
     Reads:  token_ids (B, N) both sides side by side, segment_lengths (B, 2), each less than `sequence_length`.
     Writes: token_ids, padding_mask (B, L) of the source; target_ids, labels, label_weights (B, L).
@@ -25,21 +28,21 @@ def frame_parallel(vocabulary: Vocabulary, sequence_length: int) -> Op:
         features = dict(features)
         lengths = tf.cast(features.pop("segment_lengths"), tf.int32)
         both = tf.cast(features["token_ids"], tf.int32)
-        source = side(both, tf.zeros_like(lengths[:, :1]), lengths[:, :1])
-        target = side(both, lengths[:, :1], lengths[:, 1:])
+        source = side(both, tf.zeros_like(lengths[:, :1]), lengths[:, :1], end if ends_source else pad)
+        target = side(both, lengths[:, :1], lengths[:, 1:], end)
         features = {name: features[name] for name in ("seed", "example_weights") if name in features}
         place = tf.range(sequence_length)[None, :]
-        features["token_ids"], features["padding_mask"] = source, place <= lengths[:, :1]
+        features["token_ids"], features["padding_mask"] = source, place < lengths[:, :1] + int(ends_source)
         features["labels"] = target
         features["label_weights"] = tf.cast(place <= lengths[:, 1:], tf.float32)
         features["target_ids"] = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=pad)
         return features
 
-    def side(both, start, length):
-        """Returns (B, L): `length` pieces from `start` on, the end token, padding."""
+    def side(both, start, length, last):
+        """Returns (B, L): `length` pieces from `start` on, the token `last`, padding."""
         place = tf.range(sequence_length)[None, :]
         where = tf.minimum(start + place, tf.maximum(tf.shape(both)[1] - 1, 0))
         pieces = tf.gather(both, where, batch_dims=1)
-        return tf.where(place < length, pieces, tf.where(place == length, end, pad))
+        return tf.where(place < length, pieces, tf.where(place == length, last, pad))
 
     return op

@@ -110,8 +110,8 @@ class Reading:
         pooling: a name in `layers.poolings`. Unless it is "published", tasks use it instead of `summary`.
         encodes: whether only the encoder is called, with its states as `sequence_output`.
         make_network: configuration of the network -> a layer that heads have instead of `summary`, called as
-            layer(states (B, L, D), padding_mask (B, L), training=...) -> (B, A); None for heads without one. A `pooling` other than
-            "published" replaces it.
+            layer(states (B, L, D), padding_mask (B, L), training=...) -> (B, A), with `segment_ids` (B, L) too if it `tells_texts`
+            apart; None for heads without one. A `pooling` other than "published" replaces it.
         mixes: whether a task reads a mix of all layers, which it learns, instead of the states of the last one.
         mix: layers (B, L, D) each -> (B, L, D), of `build_layer_mix`.
     """

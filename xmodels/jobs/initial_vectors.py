@@ -36,16 +36,21 @@ def begin_vectors(options, backbone: Backbone, tokenizer: Tokenizer) -> None:
     words, vectors = word_vectors.read(options.init_vectors)
     table = table_of(backbone, vectors.shape[1], options.init_vectors)
     values = np.array(table.numpy())
+    before = values.copy()
     by_word, by_pieces = fill(values, tokenizer, words, vectors)
+    known = (values != before).any(axis=1)
     if not by_word + by_pieces:
         raise UsageError(
             f"--init_vectors={options.init_vectors}: none of its {len(words):,} words is made of tokens of the vocabulary."
         )
+    if others_are_zeros := options.freeze_vectors and backbone.unknown_words_are_zeros:
+        values[~known] = 0.0
     table.assign(values)
     table.trainable = not options.freeze_vectors
+    others = "are zeros" if others_are_zeros else "keep random ones"
     print_status(
         f"Initial vectors from {options.init_vectors}: {by_word:,} of {len(values):,} tokens are words of it, {by_pieces:,} are "
-        f"pieces of its words; the others keep random ones.{' The table does not learn.' if options.freeze_vectors else ''}"
+        f"pieces of its words; the others {others}.{' The table does not learn.' if options.freeze_vectors else ''}"
     )
 
 

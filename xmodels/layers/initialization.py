@@ -68,3 +68,8 @@ class GlorotUniform(keras.initializers.Initializer):
         inside = math.prod(shape) // outside
         limit = math.sqrt(6.0 / (inside + outside))
         return keras.initializers.RandomUniform(-limit, limit, seed=self.seed)(shape, dtype)
+
+
+def uniform(scale: float) -> Make:
+    """Returns what makes initializers that are uniform between `-scale` and `scale`."""
+    return lambda: keras.initializers.RandomUniform(-scale, scale)

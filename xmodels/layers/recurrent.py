@@ -66,6 +66,23 @@ class LstmCell(keras.layers.Layer):
         return h, [h, c]
 
 
+class TextLstmCell(LstmCell):
+    """An `LstmCell` whose state begins anew with each text of a row, and which shows its whole state.
+
+    Call arguments:
+        gates: (B, 4 * D + 1), the projected inputs, and 1 where a text begins, else 0.
+        states: h and c, (B, D) each.
+
+    Returns:
+        h and c side by side, (B, 2 * D), and [h, c].
+    """
+
+    def call(self, gates, states, training=None):
+        goes_on = 1.0 - gates[:, -1:]
+        _, states = super().call(gates[:, :-1], [state * goes_on for state in states], training=training)
+        return ops.concatenate(states, axis=-1), states
+
+
 class GruCell(keras.layers.Layer):
     """One step of a gated recurrent unit (Cho et al., 2014, equations 5 to 8): h = (1 - z) h + z candidate.
 
@@ -156,6 +173,64 @@ class Bidirectional(Layer):
         backwards = reverse_in_time(self.behind(reverse_in_time(x, order)), order)
         states = ops.concatenate([self.ahead(x), backwards], axis=-1)
         return states * ops.expand_dims(ops.cast(padding_mask, states.dtype), -1)
+
+
+class TextsBidirectional(Layer):
+    """A bidirectional LSTM over rows of one text, or of two that stand one behind the other and know nothing of each other.
+
+    Args:
+        hidden_dim: D, units of each direction.
+        initializer: of all kernels; by default those of `Recurrent` and `LstmCell`.
+
+    Call arguments:
+        x: (B, L, E).
+        padding_mask: bool (B, L), True on real tokens; padding is on the right.
+        segment_ids: int (B, L), 1 on the tokens of the second text; None where there is one text.
+
+    Returns:
+        Two tensors (B, L, 2 * D): the outputs and the cells of the forward and the backward LSTM; zeros at padding.
+    """
+
+    def __init__(self, hidden_dim: int, initializer=None, **kwargs):
+        super().__init__(**kwargs)
+        self.ahead, self.behind = (
+            Recurrent(
+                TextLstmCell(hidden_dim, initializer and initializer()),
+                (initializer or keras.initializers.GlorotUniform)(),
+            )
+            for _ in range(2)
+        )
+
+    def call(self, x, padding_mask, segment_ids=None):
+        real = ops.cast(padding_mask, "bool")
+        order, begins = reversal_of_texts(real, segment_ids)
+        ahead = self._run(self.ahead, x, begins)  # (B, L, 2 D), outputs and cells
+        behind = reverse_in_time(self._run(self.behind, reverse_in_time(x, order), begins), order)
+        pairs = zip(ops.split(ahead, 2, axis=-1), ops.split(behind, 2, axis=-1), strict=True)
+        there = ops.expand_dims(ops.cast(real, ahead.dtype), -1)
+        return tuple(ops.concatenate(pair, axis=-1) * there for pair in pairs)
+
+    def _run(self, direction, x, begins):
+        gates = direction.gates(x)
+        return direction.steps(ops.concatenate([gates, ops.cast(begins, gates.dtype)], axis=-1))
+
+
+def reversal_of_texts(padding_mask, segment_ids=None):
+    """Returns the indices that reverse each of the texts of a row where it stands, int (B, L), and where a text begins in this order
+    as in the other, bool (B, L, 1).
+
+    Args:
+        padding_mask: bool (B, L).
+        segment_ids: int (B, L), 1 on the tokens of the second text; None where there is one text.
+    """
+    place = ops.expand_dims(ops.arange(ops.shape(padding_mask)[1], dtype="int32"), 0)  # (1, L)
+    if segment_ids is None:
+        return reversal(padding_mask), ops.expand_dims(ops.repeat(place == 0, ops.shape(padding_mask)[0], axis=0), -1)
+    real = ops.cast(padding_mask, "int32")
+    total = ops.sum(real, axis=1, keepdims=True)  # (B, 1)
+    first = ops.sum(real * ops.cast(segment_ids == 0, "int32"), axis=1, keepdims=True)
+    inside = ops.where(place < first, first - 1 - place, first + total - 1 - place)
+    return ops.where(place < total, inside, place), ops.expand_dims((place == 0) | (place == first), -1)
 
 
 def reversal(padding_mask):

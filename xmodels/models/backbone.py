@@ -22,6 +22,7 @@ class Backbone(keras.Model):
     any_length: ClassVar[bool] = False  # rows may be longer than `max_sequence_length`
     encodes: ClassVar[bool] = False  # it has a method `encode`, which encodes a source without a target
     fits_words: ClassVar[bool] = False  # it has `targets`, vectors of words near those of the places that they fit
+    unknown_words_are_zeros: ClassVar[bool] = False  # in a table of given vectors that does not learn
     from_labels: ClassVar[bool] = False  # trained on labelled texts from random weights, without a pretraining system
     # Fields of the `interfaces.reading.Reading` of such a network that are not those of all others.
     read_as: ClassVar[Mapping[str, Any]] = {}

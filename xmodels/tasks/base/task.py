@@ -78,7 +78,8 @@ class SummaryTask(Task):
     def summary(self, outputs, batch, training=None):
         """Returns the state that the head reads, (B, D)."""
         if self.network is not None:
-            return self.network(outputs["sequence_output"], batch["padding_mask"], training=training)
+            texts = {"segment_ids": batch["segment_ids"]} if getattr(self.network, "tells_texts", False) else {}
+            return self.network(outputs["sequence_output"], batch["padding_mask"], training=training, **texts)
         return self.reading.summary(outputs, batch)
 
     def logits_of(self, state, training=None):
