@@ -59,12 +59,13 @@ def num_parameters(model: type, config) -> int:
         rows = config.kept_buckets or config.buckets
         return num_parameters(model, plain) + rows * config.hidden_dim + config.kept_buckets
     layers, few = config.values().get("num_layers"), dataclasses.replace(config, vocabulary_size=FEW)
-    one, two = (_shapes(model, dataclasses.replace(few, num_layers=n) if layers else few) for n in (1, 2))
+    first = min(layers or 1, config.fewest_regular_layers)
+    one, two = (_shapes(model, dataclasses.replace(few, num_layers=n) if layers else few) for n in (first, first + 1))
     least = sum(map(math.prod, one))
     layer = sum(map(math.prod, two)) - least
     piece = sum(math.prod(shape) // FEW for shape in one if FEW in shape)
     heads = config.hidden_dim * (config.hidden_dim + 5) + config.vocabulary_size
-    return least + ((layers or 1) - 1) * layer + (config.vocabulary_size - FEW) * piece + heads
+    return least + ((layers or 1) - first) * layer + (config.vocabulary_size - FEW) * piece + heads
 
 
 @functools.lru_cache(8)

@@ -126,9 +126,11 @@ class TokenConfig(Config):
 
     Class attributes:
         spare_rows: whether the embedding may have more rows than the vocabulary has tokens, as in T5's released networks.
+        fewest_regular_layers: each layer more than these adds the same number of weights.
     """
 
     spare_rows: ClassVar[bool] = False
+    fewest_regular_layers: ClassVar[int] = 1
 
     vocabulary_size: int
     hidden_dim: int

@@ -24,18 +24,22 @@ class Phase:
         name: of the folder.
         changes: {flag: value} in which its flags differ from those of the whole.
         learns: the `TASK`, or the `LANGUAGE_MODEL` that was pretrained, alone, on the texts of the rows.
+        recipe: the `FineTuning` by which a language model learns, of which groups and fields of the network hold; None for the numbers
+            of the flags alone.
     """
 
     name: str
     changes: Mapping[str, Any]
     learns: str = TASK
+    recipe: "FineTuning | None" = None
 
 
-def language_model_phase(num_epochs: float, **changes) -> Phase:
+def language_model_phase(num_epochs: float, recipe: "FineTuning | None" = None, **changes) -> Phase:
     """Returns the phase in which the language model goes on with the texts of the task before it begins (Howard and Ruder, 2018,
     section 3.2). All its weights learn, by the numbers of the flags.
 
     Args:
+        recipe: as in `Phase`.
         changes: {flag: value} of others, such as a `learning_rate`.
     """
     without = {
@@ -47,7 +51,7 @@ def language_model_phase(num_epochs: float, **changes) -> Phase:
     }
     together = {"gradual_unfreezing": 0.0, "layerwise_lr_decay": 1.0, "freeze_backbone": False, "init_head": False}
     own = {"num_train_epochs": num_epochs, "language_model_epochs": 0.0}
-    return Phase(LANGUAGE_MODEL, without | together | own | changes, LANGUAGE_MODEL)
+    return Phase(LANGUAGE_MODEL, without | together | own | changes, LANGUAGE_MODEL, recipe)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -42,6 +42,44 @@ def stream(max_sequence_length: int, end: np.ndarray, block_tokens: int = BLOCK_
     return stage
 
 
+HALVED, SHORTEST = 0.05, 5
+
+
+def stream_varied(
+    max_sequence_length: int, passes: int, end: np.ndarray, rng: random.Random, block_tokens: int = BLOCK_TOKENS
+) -> Stage:
+    """Runs of different lengths, of which each goes on where the one before has ended (Merity et al., 2017, section 4.1).
+
+    A length is normal around the mean m with a standard deviation of m / 14, or around m / 2 with probability 0.05; m lies three
+    deviations below `max_sequence_length`: 70 of 85 tokens, as in the paper. It is at least 5. Each block of the text is cut `passes`
+    times, differently, and then comes as often, so that gradients end at other places.
+
+    Args:
+        max_sequence_length: the most inputs of a run, which holds a piece more.
+        passes: over each block.
+        end: the marked piece that follows every document.
+    """
+
+    def stage(documents):
+        for block in blocks(_closed(documents, end), block_tokens):
+            for _ in range(passes):
+                bounds = np.minimum(_varied_bounds(len(block.marked), max_sequence_length, rng), len(block.marked) - 1)
+                spans = np.stack([bounds[:-1], bounds[1:] + 1], axis=1)
+                yield Examples.of(block.marked, spans[bounds[:-1] < bounds[1:]], {}, 1)
+
+    return stage
+
+
+def _varied_bounds(length: int, longest: int, rng: random.Random) -> np.ndarray:
+    """Returns where runs begin, in a text of some length, and where the last of them ends, or later."""
+    mean, draw = longest * 14 / 17, np.random.default_rng(rng.getrandbits(64))
+    count = 2 * length // max(1, min(SHORTEST, longest)) + 1  # enough, however short they are
+    means = np.where(draw.random(count) < HALVED, mean / 2, mean)
+    lengths = np.clip(np.rint(draw.normal(means, mean / 14)), min(SHORTEST, longest), longest)
+    bounds = np.concatenate([[0], np.cumsum(lengths.astype(np.int64))])
+    return bounds[: np.searchsorted(bounds, length) + 1]
+
+
 def stream_bidirectional(max_sequence_length: int, reuse_length: int, end: np.ndarray, rng: random.Random) -> Stage:
     """XLNet's examples: a run of the stream, then two segments A and B that go on, or of which B comes from elsewhere.
 

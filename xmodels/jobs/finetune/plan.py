@@ -132,23 +132,23 @@ def phase_names(reader: Reader, finetuning: FineTuning) -> tuple[str, ...]:
     return (*reader.phase_names, *(phase.name for phase in finetuning.phases))
 
 
-def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None, learns: str = TASK) -> Plan:
+def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None, led: Phase | None = None) -> Plan:
     """Opens the checkpoint and the files, and builds the network.
 
     Args:
         given: the options.
         strategy: that of the devices.
         lead: finishes the phases of the recipe; None for those of a run that is one itself.
-        learns: as in `Phase`.
+        led: the phase that it is; None for the fine-tuning that comes last.
 
     Raises:
         UsageError, DataError, CheckpointError: what the flags name cannot be used, or does not fit.
     """
-    reader = reader_of(given)
+    reader, learns = reader_of(given), led.learns if led else TASK
     loaded, tokenizer = load_checkpoint_and_tokenizer(given, reader)
     flags = reader.options = dataclasses.replace(given, **reader.defaults())
     options = reader.of_this_phase(flags)
-    finetuning, loaded = finetuning_of(options, loaded, learns)
+    finetuning, loaded = finetuning_of(options, loaded, led)
     reader.recipe = finetuning
     if lead is not None and finetuning.phases:
         lead(finetuning.phases)

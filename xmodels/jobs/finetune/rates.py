@@ -29,9 +29,12 @@ def optimizer_of(finetuning: FineTuning, optimization: Optimization, backbone) -
 
 
 def describe_groups(learner: Learner) -> str:
-    """Describes how each group of weights learns, where groups have optimizers of their own; "" where one trains them all."""
+    """Describes how each group of weights learns, where a recipe has groups of its own; "" where flags say all."""
     optimizer = learner.optimizer
-    return optimizer.describe() if isinstance(optimizer, GroupedOptimizer) and optimizer.is_separate else ""
+    if not isinstance(optimizer, GroupedOptimizer):
+        return ""
+    of_flags = {group.name for group in optimizer.optimization.layerwise.groups(learner.backbone)}
+    return optimizer.describe() if optimizer.is_separate or {g.name for g in optimizer.groups} != of_flags else ""
 
 
 def print_rates(optimization: Optimization, learner: Learner) -> None:

@@ -64,7 +64,7 @@ def _finetune(options: Options, strategy, workers: Workers, led: Phase | None = 
 
     if led is None:
         lead(reader_of(options).phases())
-    job = plan(options, strategy, lead) if led is None else plan(options, strategy, learns=led.learns)
+    job = plan(options, strategy, lead) if led is None else plan(options, strategy, led=led)
     begun = os.path.isfile(os.path.join(options.model_dir, run_folder.CONFIG))
     if options.resume == "must" and job.phases and not begun:  # what had to be there was of a phase
         job = dataclasses.replace(job, flags=dataclasses.replace(job.flags, resume="auto"))

@@ -22,7 +22,15 @@ from xmodels.tasks.base.auxiliary_lm import LanguageModelOfTexts, WithLanguageMo
 from xmodels.tasks.base.find import load_part
 from xmodels.tasks.base.read import Reader
 from xmodels.tasks.base.task import Task
-from xmodels.training.finetuning import AUXILIARY_LM, LANGUAGE_MODEL, TASK, TOKENS, FineTuning, language_model_phase
+from xmodels.training.finetuning import (
+    AUXILIARY_LM,
+    LANGUAGE_MODEL,
+    TASK,
+    TOKENS,
+    FineTuning,
+    Phase,
+    language_model_phase,
+)
 from xmodels.training.watching.progress import print_status
 
 READ_BY_HEADS = "features", "normalize"  # settings of siamese networks, from which their heads read
@@ -91,20 +99,21 @@ def check_adapters(options, loaded: Checkpoint) -> None:
         raise UsageError("--lora_layers: names no layer; query,value is usual.")
 
 
-def finetuning_of(options, loaded: Checkpoint, learns: str = TASK) -> tuple[FineTuning, Checkpoint]:
+def finetuning_of(options, loaded: Checkpoint, led: Phase | None = None) -> tuple[FineTuning, Checkpoint]:
     """Returns the recipe of the system of a checkpoint, or by default that of the flags; and the checkpoint as the recipe changes it.
 
     Args:
-        learns: as in `Phase`. Groups and losses of a recipe are those of the task; beside the language model nothing learns.
+        led: the phase that it is; None for the fine-tuning that comes last. Groups and losses of a system's recipe are those of the
+            task; a language model learns by the recipe of its phase, and beside it nothing learns.
 
     Raises:
         UsageError: the flags ask for rates by depth, and the recipe has groups of its own.
     """
     system = systems.of_model(loaded.system, loaded.model, options.init_checkpoint)
     found = systems.finetuning(system, options.task, loaded.config, options)
-    if learns == LANGUAGE_MODEL:
-        found = FineTuning(network=found.network)
-    elif options.language_model_epochs:
+    if led is not None and led.learns == LANGUAGE_MODEL:
+        found = led.recipe or FineTuning(network=found.network)
+    elif options.language_model_epochs and LANGUAGE_MODEL not in (phase.name for phase in found.phases):
         found = dataclasses.replace(found, phases=(language_model_phase(options.language_model_epochs), *found.phases))
     if found.groups and options.layerwise_lr_decay != 1.0:
         raise UsageError(

@@ -205,7 +205,7 @@ class Reader:
         Raises:
             UsageError: a flag is given that this network cannot use.
         """
-        options, numbers = self.options, {"gradual_unfreezing": 0.0} | self.numbers
+        options, numbers = self.options, {"gradual_unfreezing": 0.0, "language_model_epochs": 0.0} | self.numbers
         if options.auxiliary_lm_weight is not None and not self.models_language:
             raise UsageError(
                 f"--auxiliary_lm_weight={options.auxiliary_lm_weight:g}: the network of --init_checkpoint="
@@ -217,6 +217,8 @@ class Reader:
                 f"as GPT does, and a task without phases of its own; that is not so of --init_checkpoint={options.init_checkpoint} "
                 f"with --task={self.name}. Leave it out."
             )
+        if self.phase_names or getattr(options, "random_init", False):
+            numbers["language_model_epochs"] = 0.0  # a network from scratch knows no texts
         if getattr(options, "lora_rank", None):
             numbers["learning_rate"] = max(LORA_RATE, numbers["learning_rate"])
         if options.optimizer not in (None, numbers["optimizer"]):
