@@ -176,6 +176,7 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     "context_ids": (Feature(L, "int32", "the other word of each pair"),),
     "pair_weights": (Feature(L, "float32", "0 where a slot holds no pair"),),
     "negative_ids": (Feature(L, "int32", "words drawn by chance, for each block of words or for each sentence"),),
+    "other_ids": (Feature(L, "int32", "a word drawn by chance for each place"),),
     "row_ids": (Feature(L, "int32", "the rows of all words of an example and of their parts (fastText)"),),
     "row_places": (
         Feature(L, "int32", "the word to which each of `row_ids` belongs; behind all words where there is none"),

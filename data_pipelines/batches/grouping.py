@@ -16,7 +16,7 @@ from data_pipelines.ops.packing import pack_rows
 ALONG_TOKENS = (
     "token_ids", "segment_ids", "role_ids", "task_ids", "position_ids", "padding_mask", "encoder_mask", "cross_mask", "word_start",
     "span_roles", "capital_labels", "repeated_labels", "character_ids", "ngram_ids", "reversed_labels",
-    "reversed_character_ids",
+    "reversed_character_ids", "other_ids",
 )  # fmt: skip
 # Where a decoder reads a text of its own.
 ALONG_TARGETS = "target_ids", "target_position_ids", "labels", "label_weights"

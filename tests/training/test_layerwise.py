@@ -106,7 +106,7 @@ def test_depths_follow_the_names_of_attributes():
 
 
 RECURRENT = {"universal_transformer", "adaptive_universal_transformer"}  # one block, which is at all depths
-WITHOUT_DEPTH = RECURRENT | set(filter(is_table_of_words, systems.names())) | {"fasttext", "nnlm"}
+WITHOUT_DEPTH = RECURRENT | set(filter(is_table_of_words, systems.names())) | {"fasttext", "nnlm", "senna"}
 SHARED = {"albert"}  # its layers are one, which is numbered by its group
 
 
