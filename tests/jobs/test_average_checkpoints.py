@@ -93,6 +93,11 @@ def test_a_run_with_float16_averages_and_micro_batches_resumes_exactly(options, 
 def test_flags_that_contradict_each_other_are_refused(options):
     wrong = [
         ({"average_checkpoints": 2, "ema_decay": 0.9}, "choose one"),
+        ({"nonmonotonic_average": 5, "ema_decay": 0.9}, "--ema_decay=0.9 and --nonmonotonic_average=5 both say"),
+        (
+            {"nonmonotonic_average": 5, "eval_data_dir": None},
+            "--nonmonotonic_average=5: evaluations say when it begins",
+        ),
         ({"gradient_accumulation_steps": 3}, "multiple of the 1 devices times --gradient_accumulation_steps=3"),
     ]
     for changes, message in wrong:

@@ -96,6 +96,7 @@ def test_what_a_resumed_run_must_keep():
         "pack_row_length",
         "length_schedule",
         "recipe",
+        "nonmonotonic_average",
     }
     of_rows = {
         "lora_rank",

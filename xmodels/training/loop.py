@@ -280,6 +280,12 @@ class Loop:
             f"{self.evaluation} at step {state.step} · " + " · ".join(f"{name} {value:.4f}" for name, value in shown)
         )
         self.log.write("evaluation", state.step, means)
+        if (
+            self.learner.average
+            and _due(state.step, self.evaluate_every)
+            and self.learner.average.observe(means["loss"])
+        ):
+            print_status(f"Evaluations get no better: the weights are averaged from step {state.step} on.")
         self.watch.on_evaluation(state.step)
         if self.select is None:
             return state

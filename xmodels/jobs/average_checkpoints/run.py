@@ -19,12 +19,12 @@ from xmodels.training.states.averaging import mean_of_files
 from xmodels.training.watching.progress import print_status
 
 
-def check(ema_decay: float, last: int) -> None:
+def check(ema_decay: float, last: int, interval: int = 0) -> None:
     """Raises a UsageError where two averages are asked for."""
-    if ema_decay and last:
-        raise UsageError(
-            f"--ema_decay={ema_decay:g} and --average_checkpoints={last} both say what is handed over; choose one."
-        )
+    asked = {"ema_decay": ema_decay, "average_checkpoints": last, "nonmonotonic_average": interval}
+    given = [f"--{name}={value:g}" for name, value in asked.items() if value]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]} both say what is handed over; choose one.")
 
 
 def hand_over_weights(model_dir: str, learner, last: int) -> str:

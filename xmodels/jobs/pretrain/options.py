@@ -52,4 +52,5 @@ class Options(TrainingOptions):
     num_warmup_steps: int | None = option(None, "Warm-up steps, in which the learning rate rises. Default: the same share of all steps as in the system's paper.")  # fmt: skip
     eval_every: int = option(1000, "Steps between two evaluations on eval_data_dir.", section="Evaluation")
     eval_steps: int = option(100, "Maximum number of batches per evaluation.", minimum=1)
-    average_checkpoints: int = option(0, "Write the mean of this many last states to backbone/ at the end; 0: the last weights.", section="Precision and memory (docs/training.md)")  # fmt: skip
+    nonmonotonic_average: int = option(0, "Average the weights, as NT-ASGD does, from the moment on at which the loss of an evaluation on eval_data_dir is above the least of all but this many before it; the average is evaluated and written to backbone/. 5 is usual; 0: never.", section="Precision and memory (docs/training.md)", minimum=0, maximum=1000, structural=True)  # fmt: skip
+    average_checkpoints: int = option(0, "Write the mean of this many last states to backbone/ at the end; 0: the last weights.")  # fmt: skip

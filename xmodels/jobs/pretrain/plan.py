@@ -197,7 +197,8 @@ def _learner(
         streams = streams_of(backbone, objective, batches)
         learner = Learner(
             strategy, backbone, streams, recipe.make_optimizer(), recipe.clip_norm, options.seed,
-            distribution.compiles(options.jit_compile, strategy), step_options.memory_of(options),
+            distribution.compiles(options.jit_compile, strategy),
+            dataclasses.replace(step_options.memory_of(options), nonmonotonic_interval=options.nonmonotonic_average),
         )  # fmt: skip
     return learner, next(iter(streams.values())).batches
 

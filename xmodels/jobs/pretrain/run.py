@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Mapping
 from types import ModuleType
 
+from data_pipelines.errors import UsageError
 from xmodels import systems
 from xmodels.jobs import devices, dry_run
 from xmodels.jobs.average_checkpoints import run as average
@@ -63,7 +64,12 @@ def check_flags(options: Options) -> ModuleType:
     network.check_size(options, system)
     parse_system_options(options.set, system)  # raises what is wrong with it
     network.check_mixer(options, system)
-    average.check(options.ema_decay, options.average_checkpoints)
+    average.check(options.ema_decay, options.average_checkpoints, options.nonmonotonic_average)
+    if options.nonmonotonic_average and not options.eval_data_dir:
+        raise UsageError(
+            f"--nonmonotonic_average={options.nonmonotonic_average}: evaluations say when it begins. Name held-out records by "
+            "--eval_data_dir."
+        )
     profile_steps(options.profile_steps)  # raises what is wrong with it
     return system
 

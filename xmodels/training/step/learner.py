@@ -18,7 +18,7 @@ from xmodels.models.backbone import Backbone, named_weights
 from xmodels.objectives.base import Objective
 from xmodels.training.optimizers.grouped import GroupedOptimizer
 from xmodels.training.optimizers.optimizers import prepare
-from xmodels.training.states.averaging import MovingAverage
+from xmodels.training.states.averaging import MovingAverage, NonMonotonicAverage
 from xmodels.training.step.guard import Guard
 from xmodels.training.step.loss_weights import LossWeights
 from xmodels.training.step.precision import ONCE, LossScale
@@ -38,11 +38,19 @@ class Memory:
         micro_batches: parts into which a replica splits its share of a batch; their gradients are summed.
         rematerialize: whether the activations of blocks are recomputed in the backward pass instead of kept.
         ema_decay: of a moving average of the weights, which is then evaluated and saved in place of them; 0 for none.
+        nonmonotonic_interval: evaluations without a better loss before the weights are averaged (`NonMonotonicAverage`); 0 for none.
     """
 
     micro_batches: int = 1
     rematerialize: bool = False
     ema_decay: float = 0.0
+    nonmonotonic_interval: int = 0
+
+    def average_of(self, weights: dict) -> MovingAverage | None:
+        """Returns the average of the weights, by their names in a state, that is kept while training; None if there is none."""
+        if self.nonmonotonic_interval:
+            return NonMonotonicAverage(weights, self.nonmonotonic_interval)
+        return MovingAverage(weights, self.ema_decay) if self.ema_decay else None
 
 
 @dataclasses.dataclass(repr=False)  # TensorFlow's warnings would print the owner of a function, with all its weights
@@ -97,8 +105,7 @@ class Learner:
         self.optimizer.build(self.variables)
         self.gradient_norms = tf.Variable(tf.zeros(len(self.variables)), aggregation=ONCE)
         self.loss_scale = LossScale() if self.backbone.compute_dtype == "float16" else None
-        decay = self.memory.ema_decay
-        self.average = MovingAverage(self.trained_weights(), decay) if decay else None
+        self.average = self.memory.average_of(self.trained_weights())
         self.credits: Any = None  # a variable where there are several streams
         if len(self.streams) > 1:
             credits = first_credits(self.seed, len(self.streams))
@@ -148,10 +155,10 @@ class Learner:
         """Replaces the weights with their moving average, if there is one, at the end of a run. Returns a description."""
         if not self.average:
             return ""
-        decay = self.average.decay
+        description = self.average.describe()
         self.average.apply_average()
         self.average = None
-        return f"moving average, decay {decay:g}"
+        return description
 
     def train(self, iterators, num_steps: tf.Tensor):
         """Does `num_steps` steps.
