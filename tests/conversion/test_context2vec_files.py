@@ -114,9 +114,14 @@ def test_what_is_wrong_with_files_is_named(changed, message, tmp_path):
         convert.load(source)
 
 
-def test_an_npz_with_pickles_is_refused(tmp_path):
+def test_an_npz_with_pickles_or_in_an_unknown_compression_is_refused(tmp_path):
     source, arrays = released(tmp_path / "given")
+    whole = (tmp_path / "given" / "net").read_bytes()
     with open(tmp_path / "given" / "net", "wb") as file:
         np.savez(file, **arrays | {"l3/b": np.array([{}], dtype=object)})
-    with pytest.raises(CheckpointError, match="not a readable npz"):
+    with pytest.raises(CheckpointError, match="not a readable file of numpy arrays"):
+        convert.load(source)
+    first = whole.index(b"PK\x01\x02") + 10  # where the list of entries names the compression of the first
+    (tmp_path / "given" / "net").write_bytes(whole[:first] + b"\x63\x00" + whole[first + 2 :])
+    with pytest.raises(CheckpointError, match="compression"):
         convert.load(source)

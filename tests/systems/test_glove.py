@@ -291,6 +291,12 @@ def test_files_of_vectors_are_read_as_they_are_written(tmp_path):
     path.write_text("the 1.0 2.0\nof 1.0\n")
     with pytest.raises(CheckpointError, match="line 2: expected a word and 2 numbers. Found: of 1.0"):
         word_vectors.read(f"glove:{path}")
+    path.write_bytes(b"the 1.0 2.0\nof\xff 1.0 2.0\n")
+    with pytest.raises(CheckpointError, match="line 2: not valid UTF-8 at byte 3"):
+        word_vectors.read(f"glove:{path}")
+    path.write_text("the 1.0 2e99\n")
+    with pytest.raises(CheckpointError, match="line 1: numbers that are not finite"):
+        word_vectors.read(f"glove:{path}")
     with pytest.raises(UsageError, match="Known: fasttext:FILE, glove:FILE, word2vec:FILE"):
         word_vectors.read(f"glov:{path}")
 

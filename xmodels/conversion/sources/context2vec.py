@@ -3,13 +3,13 @@
 import dataclasses
 import glob
 import os
-import zipfile
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.vocabulary import CLS, SEP, SPECIAL_TOKENS, UNKNOWN
+from xmodels.conversion.npz import read_npz
 from xmodels.conversion.vectors import word2vec
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models.checkpoint import Checkpoint
@@ -37,7 +37,7 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
     words, _ = word2vec.read_text(_beside(source, stored, "words_file"))
     config = _config(stored, len(words) + len(SPECIAL_TOKENS) - len(OWN), source)
     file = _beside(source, stored, "model_file")
-    found = _arrays(file)
+    found = read_npz(file)
     report_misfits(
         {row.theirs: row.shape for row in _rows(config)}, {name: value.shape for name, value in found.items()}, file
     )
@@ -145,15 +145,6 @@ def _tokens(words: list[str], source: str) -> list[str]:
             f"{source}: a word of the target vectors is there twice, or is called like a special token."
         )
     return [*SPECIAL_TOKENS, *kept]
-
-
-def _arrays(path: str) -> dict[str, np.ndarray]:
-    """Returns the arrays of an npz without loading pickles."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zipfile.LargeZipFile) as error:
-        raise CheckpointError(f"{path}: not a readable npz of arrays ({error}).") from None
 
 
 @dataclasses.dataclass(frozen=True)

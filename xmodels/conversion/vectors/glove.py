@@ -6,7 +6,7 @@ import numpy as np
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.files import whole_file
-from xmodels.conversion.vectors.word2vec import write_lines
+from xmodels.conversion.vectors.word2vec import check_finite, decode, write_lines
 
 
 def write(path: str, words: Sequence[str], vectors: np.ndarray) -> None:
@@ -22,21 +22,24 @@ def read(path: str) -> tuple[list[str], np.ndarray]:
     the end of a line.
 
     Raises:
-        CheckpointError: the file is empty, or a line has fewer numbers than the first one.
+        CheckpointError: the file is empty, or a line is no UTF-8, has fewer numbers than the first one, or one that is not finite.
     """
     words: list[str] = []
     rows: list[np.ndarray] = []
-    with open(path, encoding="utf-8", newline="\n") as file:
-        for number, line in enumerate(file, start=1):
+    with open(path, "rb") as file:
+        for number, raw in enumerate(file, start=1):
+            line = decode(raw, f"{path}, line {number}")
             parts = line.rstrip("\r\n").split(" ")
             width = len(rows[0]) if rows else len(parts) - 1
             word, values = " ".join(parts[:-width]), parts[-width:]
             try:
-                vector = np.array(values, np.float32)
+                with np.errstate(over="ignore"):
+                    vector = np.array(values, np.float32)
             except ValueError:
                 vector = np.zeros(0, np.float32)
             if not word or len(vector) != width or not width:
                 raise CheckpointError(f"{path}, line {number}: expected a word and {width} numbers. Found: {line:.60}")
+            check_finite(vector, f"{path}, line {number}")
             words.append(word)
             rows.append(vector)
     if not rows:

@@ -53,17 +53,18 @@ def read_text(path: str) -> tuple[list[str], np.ndarray]:
     with open(path, "rb") as file:
         count, width = _header(path, file.readline(LONGEST_HEADER))
         for number, line in enumerate(file, start=2):
-            text = _decode(line, f"{path}, line {number}").rstrip(" \t\r\n")
+            text = decode(line, f"{path}, line {number}").rstrip(" \t\r\n")
             word, *values = text.rsplit(" ", width)  # a word may hold blanks
             if len(values) != width:
                 raise CheckpointError(f"{path}, line {number}: {len(values)} numbers, but its first line says {width}.")
             try:
-                row = np.array(values, np.float32)
+                with np.errstate(over="ignore"):
+                    row = np.array(values, np.float32)
             except ValueError as error:
                 raise CheckpointError(
                     f"{path}, line {number}: expected {width} numbers behind a word ({error})."
                 ) from None
-            _check_finite(row, f"{path}, line {number}")
+            check_finite(row, f"{path}, line {number}")
             words.append(word)
             rows.append(row)
     _check_count(path, count, words)
@@ -96,9 +97,9 @@ def read_binary(path: str) -> tuple[list[str], np.ndarray]:
         where = f"{path}, word {row + 1}"
         if blank == place:
             raise CheckpointError(f"{where}: it has no characters. Is the width {width} of the first line right?")
-        words.append(_decode(rest[place:blank], where))
+        words.append(decode(rest[place:blank], where))
         vectors[row] = np.frombuffer(rest, "<f4", width, blank + 1)
-        _check_finite(vectors[row], where)
+        check_finite(vectors[row], where)
         place = blank + 1 + 4 * width
     _check_count(path, count, words)
     return words, vectors
@@ -116,14 +117,16 @@ def _header(path: str, line: bytes) -> tuple[int, int]:
     return numbers[0], numbers[1]
 
 
-def _decode(word: bytes, where: str) -> str:
+def decode(word: bytes, where: str) -> str:
+    """Returns a text. Raises a CheckpointError that begins with `where` if it is no UTF-8."""
     try:
         return word.decode()
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{where}: not valid UTF-8 at byte {error.start + 1}: {word[:40]!r}.") from None
 
 
-def _check_finite(row: np.ndarray, where: str) -> None:
+def check_finite(row: np.ndarray, where: str) -> None:
+    """Raises a CheckpointError that begins with `where` if a number is NaN or infinity."""
     if not np.isfinite(row).all():
         raise CheckpointError(f"{where}: numbers that are not finite.")
 
