@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from data_pipelines.corpora.compression import kind_of
+from data_pipelines.corpora.delimited import records
 from data_pipelines.corpora.delimiters import delimiter_of
 from data_pipelines.corpora.json_lists import is_list, read_list
 from data_pipelines.corpora.labelled import as_text, as_texts, first_of, name_of, read_json_lines
-from data_pipelines.corpora.tables import records
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 

@@ -1,20 +1,19 @@
-"""Reads labelled tables: TSV, CSV or JSON lines, with one or two columns of text, named or by position."""
+"""Reads labelled tables: TSV, CSV or JSON lines, with one or two columns of text, named or by position; and fastText's lines."""
 
-import collections
-import csv
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator
 
 from data_pipelines import strict_json
+from data_pipelines.corpora import labelled_lines
 from data_pipelines.corpora.compression import kind_of
+from data_pipelines.corpora.delimited import LONGEST_FIELD, raise_refusal, records
 from data_pipelines.corpora.delimiters import delimiter_of
-from data_pipelines.corpora.headers import Columns, check_different, check_no_header, find_columns
+from data_pipelines.corpora.headers import FLAGS, Columns, check_different, check_no_header, find_columns
 from data_pipelines.corpora.text_files import check_exists, open_text
 from data_pipelines.errors import DataError, UsageError
 
 TABLES = (".tsv", ".csv", ".jsonl", ".ndjson", ".json")  # endings of files that are told to be tables
-_LONGEST_FIELD = 1_000_000
 NAMED = 5  # bad rows that a message names
 
 
@@ -47,7 +46,8 @@ def read_table(
     may_be_empty: bool = False,
     label_lists: bool = False,
 ) -> list[Row]:
-    """Returns all rows of a table. The ending of the name tells its kind: .tsv, .csv, .jsonl (or .json), also compressed.
+    """Returns all rows of a table. The ending of the name tells its kind: .tsv, .csv, .jsonl (or .json), also compressed; a file of
+    `labelled_lines.KINDS` may hold lines of fastText instead.
 
     Args:
         with_labels: whether there is a label to each row; None where only the table says it.
@@ -80,9 +80,13 @@ def iterate_table(
         positions = [c and int(c) for c in (columns.text, columns.text_pair, columns.label)]
         check_different(positions, range(1 + max(p or 0 for p in positions)), path)
     kind = kind_of(path)
-    readers = dict.fromkeys((".tsv", ".txt", ".csv"), _separated) | dict.fromkeys((".jsonl", ".ndjson", ".json"), _json)
+    readers = dict.fromkeys((".tsv", ".csv"), _separated) | dict.fromkeys((".jsonl", ".ndjson", ".json"), _json)
+    readers |= dict.fromkeys(labelled_lines.KINDS, _lines)
     if kind not in readers:
-        raise UsageError(f"{path}: unknown kind of table {kind or '(no ending)'!r}. Known: .tsv, .csv, .jsonl.")
+        raise UsageError(
+            f"{path}: unknown kind of table {kind or '(no ending)'!r}. Known: .tsv, .csv, .jsonl; .txt of lines that begin with "
+            f"{labelled_lines.PREFIX}."
+        )
     with open_text(path) as file:
         table = _Table(path, columns, with_labels, bad_rows, may_be_empty, label_lists)
         yield from (row for row in readers[kind](table, file, kind) if table.accepts(row))
@@ -127,15 +131,28 @@ class _Table:
         return not empty
 
 
+def _lines(table: _Table, file, kind: str) -> Iterator[Row]:
+    """Yields the rows of a file of text: lines with `__label__`, or a table without quotes."""
+    is_labelled, lines = labelled_lines.recognize(file)
+    if not is_labelled:
+        yield from _separated(table, lines, kind)
+        return
+    columns = table.columns
+    given = zip(FLAGS, (columns.text, columns.text_pair, columns.label), strict=True)
+    labelled_lines.check_columns((f"{flag}={value}" for flag, value in given if value is not None), table.path)
+    several = table.label_lists or table.with_labels is False
+    for number, text, labels in labelled_lines.read(lines, table.path, several, table.refuse):
+        if table.with_labels is False:
+            labels = None
+        one = labels[0] if labels and not table.label_lists else None
+        yield Row((text,), one, number, labels if table.label_lists else None)
+
+
 def _separated(table: _Table, file, kind: str) -> Iterator[Row]:
     return separated_rows(
         file, delimiter_of(kind), table.columns, table.with_labels, table.path, lambda number: f"{table.path}, line {number}",
         refuse=table.refuse, quoted=kind == ".csv",
     )  # fmt: skip
-
-
-def _refuse(place: str, found: str) -> None:
-    raise DataError(f"{place}: {found}.")
 
 
 def separated_rows(
@@ -145,8 +162,8 @@ def separated_rows(
     with_labels: bool | None,
     path: str,
     place: Callable[[int], str],
-    longest_field: int = _LONGEST_FIELD,
-    refuse: Callable[[str, str], None] = _refuse,
+    longest_field: int = LONGEST_FIELD,
+    refuse: Callable[[str, str], None] = raise_refusal,
     quoted: bool | None = None,
 ) -> Iterator[Row]:
     """Yields the rows of TSV (without quotes) or CSV; the first line names the columns unless they are chosen by position.
@@ -187,78 +204,6 @@ def separated_rows(
         yield Row((text,) if pair is None else (text, pair), None if label is None else label.strip(), line)
 
 
-def records(
-    lines: Iterable[str],
-    delimiter: str,
-    place: Callable[[int], str],
-    refuse: Callable[[str, str], None] = _refuse,
-    longest_field: int = _LONGEST_FIELD,
-    quoted: bool | None = None,
-) -> Iterator[tuple[int, list[str]]]:
-    """Yields the number of its first line and the fields of each row; behind a row that is refused the next line begins one.
-
-    Args:
-        quoted: whether fields may stand in quotes; None: where commas part them.
-    """
-    csv.field_size_limit(longest_field)
-    quoted = delimiter == "," if quoted is None else quoted
-    return (_quoted if quoted else _parted)(lines, delimiter, place, refuse)
-
-
-def _parted(lines, delimiter, place, refuse) -> Iterator[tuple[int, list[str]]]:
-    """Yields the rows of a table without quotes: all that stands between two delimiters belongs to a field."""
-    for number, line in enumerate(lines, 1):
-        fields = line.split(delimiter) if (line := line.rstrip("\r\n")) else []
-        if max(map(len, fields), default=0) > csv.field_size_limit():
-            refuse(place(number), f"a field holds more than {csv.field_size_limit():,} characters")
-        else:
-            yield number, fields
-
-
-def _quoted(lines, delimiter, place, refuse) -> Iterator[tuple[int, list[str]]]:
-    """Yields the rows of a table whose fields may stand in quotes, and hold line breaks then."""
-    source, taken, again = iter(lines), [], collections.deque()
-
-    def feed():
-        while again or (line := next(source, None)) is not None:
-            taken.append(again.popleft() if again else line)
-            yield taken[-1]
-
-    def reader():
-        return csv.reader(feed(), delimiter=delimiter, strict=True)
-
-    rows, number = reader(), 1
-    while True:
-        taken.clear()
-        try:
-            fields = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            refuse(place(number), _quotes(str(error)))
-            again.extendleft(reversed(taken[1:]))
-            rows, number = reader(), number + 1
-            continue
-        yield number, fields
-        number += len(taken)
-
-
-def _quotes(error: str) -> str:
-    """Returns what is wrong with the quotes of a row of CSV."""
-    meanings = {
-        "new-line character": "a carriage return (CR) stands where no line ends; end lines with LF or CRLF",
-        "field larger": f"a field holds more than {csv.field_size_limit():,} characters",
-        "unexpected end of data": "a quote opens in this row that nothing closes",
-        "expected after": "text stands behind a closing quote, or a quote opens in this row that is closed in another",
-    }
-    found = next((meaning for known, meaning in meanings.items() if known in error), "cannot be read")
-    if "quote" not in found:
-        return found
-    return (
-        f"{found} ({error}). A field with quotes or line breaks stands in quotes, and a quote inside of it is doubled"
-    )
-
-
 def _json(table: _Table, file, kind: str) -> Iterator[Row]:
     path, names = table.path, None
     for number, line in enumerate(file, 1):
@@ -292,8 +237,8 @@ def _json(table: _Table, file, kind: str) -> Iterator[Row]:
             table.refuse(place, f"field {strange[0]!r} holds {type(value[strange[0]]).__name__}, expected text")
             continue
         texts = ["" if cell is None else str(cell) for cell in cells]
-        if (longest := max(map(len, texts))) > _LONGEST_FIELD:
-            table.refuse(place, f"a field holds {longest:,} characters, more than {_LONGEST_FIELD:,}")
+        if (longest := max(map(len, texts))) > LONGEST_FIELD:
+            table.refuse(place, f"a field holds {longest:,} characters, more than {LONGEST_FIELD:,}")
             continue
         text, pair, label = (None if name is None else text for name, text in zip(names, texts, strict=True))
         label = None if label is None or labels is not None else label.strip()
