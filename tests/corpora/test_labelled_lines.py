@@ -55,6 +55,7 @@ def test_what_cannot_be_read_is_named(written):
     assert rows(written("label\ttext\nx\ta __label__b\n")) == [(("a __label__b",), "x", None, 2)]  # a table
 
 
+@pytest.mark.long
 def test_records_and_a_classifier_are_made_of_them(written, tmp_path):
     words = {"good": "fine nice lovely", "bad": "awful poor nasty"}
     path = written(

@@ -768,7 +768,7 @@ LINES = {
 PAGE_FILES = {
     "reviews.tsv": "label\ttext\na\tcat\nb\tdog\n", "reviews.csv": "label;text\na;cat\nb;dog\n",
     "bare.csv": "a,cat\nb,dog\n", "scores.csv": "cat,dog,1\n",
-    "topics.tsv": "labels\ttext\na;b\tcat\nb\tdog\n",
+    "topics.tsv": "labels\ttext\na;b\tcat\nb\tdog\n", "train.txt": "__label__a cat\n__label__b dog\n",
     "qa1_train.txt": "1 the cat sat.\n2 who sat?\tcat\t1\n",
     "triplets.tsv": "anchor\tpositive\tnegative\ncat\tthe cat\tdog\n", "matches.tsv": "text\ttext_b\ncat\tthe cat\n",
     "pairs.tsv": "label\ttext\ttext_b\na\tcat\tdog\nb\tdog\tcat\n", "entities.txt": "cat B-A\ndog O\n",
