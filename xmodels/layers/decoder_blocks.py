@@ -50,8 +50,12 @@ class PostNormDecoderBlock(Block):
         """Returns the initial `past` of `step`, for targets of at most `length` tokens."""
         return self.mixer.start(batch, length)
 
+    def keep(self, source):
+        """Returns what `step` needs of an encoded source (B, S, D)."""
+        return self.cross.keep(source)
+
     def step(self, x, past, place, source, source_visible):
-        """Returns one step of decoding. `source` is the result of `cross.keep`; other arguments and results as in the mixer's
+        """Returns one step of decoding. `source` is the result of `keep`; other arguments and results as in the mixer's
         `step`."""
         mixed, past = self.mixer.step(x, past, place)
         cross = functools.partial(self.cross.attend_to_kept, kept=source, visible=source_visible)

@@ -145,7 +145,7 @@ class Transformer(Backbone):
         batch = ops.shape(source)[0]
         return {
             "past": tuple(block.start(batch, length) for block in self.decoder_blocks),
-            "source": tuple(block.cross.keep(source) for block in self.decoder_blocks),
+            "source": tuple(block.keep(source) for block in self.decoder_blocks),
             "source_padding": ops.cast(features["padding_mask"], "bool"),
         }
 
