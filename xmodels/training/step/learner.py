@@ -153,12 +153,10 @@ class Learner:
 
     def apply_average(self) -> str:
         """Replaces the weights with their moving average, if there is one, at the end of a run. Returns a description."""
-        if not self.average:
-            return ""
-        description = self.average.describe()
-        self.average.apply_average()
-        self.average = None
-        return description
+        average, self.average = self.average, None
+        if average:
+            average.apply_average()
+        return average.describe() if average else ""
 
     def train(self, iterators, num_steps: tf.Tensor):
         """Does `num_steps` steps.
