@@ -62,9 +62,8 @@ def test_records_and_a_classifier_are_made_of_them(written, tmp_path):
         "".join(f"__label__{label} {word} thing\n" for label, row in words.items() for word in row.split()) * 4
     )
     (tmp_path / "text.txt").write_text((" ".join([*words.values(), "thing"]) + "\n") * 9)
-    assert invoke(
-        "train_vocabulary", input_file=tmp_path / "text.txt", tokenizer="word_characters", vocab_size=20, output_file=tmp_path / "words"
-    ) == 0  # fmt: skip
+    made = {"tokenizer": "word_characters", "vocab_size": 20, "output_file": tmp_path / "words"}
+    assert invoke("train_vocabulary", input_file=tmp_path / "text.txt", **made) == 0
     made = {"vocab_file": tmp_path / "words", "output_dir": tmp_path / "records", "max_seq_length": 8}
     assert invoke("create_finetuning_data", task="classify", input_file=path, **made) == 0
     run = {
