@@ -468,6 +468,7 @@ def their_logits(theirs, task, batch):
     return logits.reshape(-1, 1) if task == "choose" else logits
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.extra("torch", "transformers")
 # BART's texts have to end in its end token: `test_encoder_decoder_transformers` has its classifier.
 @pytest.mark.parametrize(("model", "task"), [(m, task) for m, task in EVERY if task != "answer_span" and m != "bart"])

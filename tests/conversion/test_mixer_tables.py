@@ -163,6 +163,7 @@ def test_their_configuration_begins_a_pretraining(tmp_path):
     assert config.mixer == "longformer" and config.mixer_numbers.windows == (4, 2)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.extra("torch", "transformers")
 @pytest.mark.parametrize(("name", "task", "architecture"), TASKS)
 def test_transformers_computes_the_same_from_what_we_write(tmp_path, name, task, architecture):

@@ -83,6 +83,7 @@ def test_files_of_2024_say_the_layers_of_modernbert_in_other_words(changed):
     assert (config.global_every, config.global_theta, config.local_theta, config.window) == (3, 5000.0, 300.0, 3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.extra("torch", "transformers")
 @pytest.mark.parametrize(("name", "ending"), [(n, ending) for n, (_, endings) in CLASSES.items() for ending in endings])
 def test_every_class_of_transformers_computes_the_same_from_what_we_write(name, ending, tmp_path, monkeypatch):

@@ -212,6 +212,7 @@ np.savez(sys.argv[2], **{name: ops.convert_to_numpy(value) for name, value in fo
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("backend", [pytest.param(name, marks=pytest.mark.extra(name)) for name in ("jax", "torch")])
 def test_other_backends_compute_the_same(backend, tmp_path):
     made, scores, labels = chain(), emissions(), LABELS

@@ -26,6 +26,7 @@ def settings(zh_vocabulary):
 PROCESSES = "--direct_running_mode=multi_processing --direct_num_workers=2"
 
 
+@pytest.mark.one_in(2)
 @needs_beam
 @pytest.mark.parametrize(("deduplicate", "options"), [("none", ""), ("exact", ""), ("near", PROCESSES)])
 def test_a_pipeline_leaves_the_bytes_of_processes(tmp_path, zh_vocabulary, deduplicate, options):
