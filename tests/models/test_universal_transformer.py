@@ -13,7 +13,9 @@ from xmodels.decoding.sampling import generate
 from xmodels.layers.adaptive_computation import Clock, Halting, ponder_cost
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.initialization import glorot
+from xmodels.layers.positions import half_sinusoid
 from xmodels.layers.separable_convolution import ConvolutionTransition, SeparableConvolution
+from xmodels.layers.steps import Steps
 from xmodels.models import adaptive_universal_transformer, universal_transformer
 from xmodels.models.adaptive_universal_transformer import (
     AdaptiveUniversalTransformer,
@@ -390,3 +392,32 @@ def test_bad_choices_are_named():
         small(norm="post", transition="convolution")
     with pytest.raises(ValueError, match="one of interpolate, accumulate. Received: 'mean'"):
         small(adaptive=True, halting_output="mean")
+
+
+def test_places_and_steps_in_halves_of_the_channels_are_the_signal_of_two_dimensions():
+    expected = read_case("transformer_tables/timing_schedule_loss").outputs["timing2d/h3_w4_channels16"][
+        0
+    ]  # (3, 4, 16)
+    signals = Steps("half", 16, 4).signals(half_sinusoid(np.arange(3), 16))
+    assert_close(ops.stack(signals, axis=1), expected)
+    odd = np.array(ops.stack(Steps("half", 7, 2).signals(half_sinusoid(np.arange(3), 7)), axis=1))
+    assert not odd[..., 4:].any() and (odd[1, :, 0] == odd[1, 0, 0]).all() and (odd[:, 1, 2] == odd[0, 1, 2]).all()
+
+
+def test_positions_of_a_source_may_halt_together():
+    """The mean of their probabilities decides; padding and other rows have no part in it, and targets halt one by one."""
+    alone, together = (unsure(small(adaptive=True, halt_together=each)) for each in (False, True))
+    batch = random_batch()
+    outputs = together(batch)
+    times, real = np.array(outputs["encoder_ponder_times"]), batch["padding_mask"]
+    assert (times == times[:, :1]).all() and len(np.unique(np.array(alone(batch)["encoder_ponder_times"])[real])) > 1
+    assert not together.decoder_steps.rule.together and len(np.unique(outputs["decoder_ponder_times"])) > 1
+    changed = {**batch, "token_ids": np.where(real, batch["token_ids"], 9)}
+    for name in ("encoder_output", "encoder_remainders"):
+        assert_close(np.array(outputs[name])[real], np.array(together(changed)[name])[real])
+    one = {**batch, "padding_mask": np.arange(7) < np.array([[1], [1]])}
+    assert_close(np.array(together(one)["encoder_output"])[:, 0], np.array(alone(one)["encoder_output"])[:, 0])
+    state = ops.convert_to_tensor(np.random.default_rng(1).normal(size=(2, 7, 16)).astype("float32"))
+    each, mean = (np.array(n.encoder_steps.probability(state, real)) for n in (alone, together))
+    for row, found in enumerate(mean):
+        np.testing.assert_allclose(found, each[row][real[row]].mean(), rtol=1e-6)

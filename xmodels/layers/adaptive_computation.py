@@ -47,6 +47,8 @@ class Halting:
         freeze: whether the state of a halted position is copied to the following steps, as in the text of the paper. In
             tensor2tensor it keeps changing and others attend to it; only its output is fixed.
         bias: the initial bias of the halting probability; 1 means about two steps.
+        together: whether all positions of a row halt at once, by the mean of the probabilities of its tokens (tensor2tensor's
+            `act_type="global"`, whose mean counts padding too). It shows each position to all.
     """
 
     output: str = "interpolate"
@@ -54,6 +56,7 @@ class Halting:
     force: bool = True
     freeze: bool = True
     bias: float = 1.0
+    together: bool = False
 
     def tick(self, clock: Clock, probability, is_last: bool):
         """Returns the weights (B, L) of the states after this step and the new clock, from halting probabilities (B, L)."""
@@ -88,7 +91,7 @@ class AdaptiveSteps(Steps):
         self.rule = halting
         self.halting = keras.layers.Dense(1, bias_initializer=keras.initializers.Constant(halting.bias), name="halting")
 
-    def run(self, x, places, advance):
+    def run(self, x, places, advance, real=None):
         """Runs the steps; arguments as in `Steps`.
 
         Returns:
@@ -98,7 +101,7 @@ class AdaptiveSteps(Steps):
         output, clock, weights = ops.zeros_like(x), Clock.initial(ops.shape(x)[:-1]), []
         for t, signal in enumerate(self.signals(places)):
             entered, halted = x + signal, ops.expand_dims(clock.halted, -1)
-            weight, clock = self.rule.tick(clock, self.probability(entered), t == self.num_steps - 1)
+            weight, clock = self.rule.tick(clock, self.probability(entered, real), t == self.num_steps - 1)
             state = advance(entered, t)
             output = OUTPUTS[self.rule.output](output, state, ops.expand_dims(ops.cast(weight, state.dtype), -1))
             x = ops.where(halted, x, state) if self.rule.freeze else state
@@ -106,9 +109,16 @@ class AdaptiveSteps(Steps):
         times = {"ponder_times": clock.steps, "remainders": clock.remainder}
         return output, {**times, "halting_weights": ops.stack(weights, axis=-1)}
 
-    def probability(self, x):
-        """Returns the halting probability of each position: (B, L, D) -> float32 (B, L)."""
-        return ops.sigmoid(ops.cast(self.halting(x), "float32")[..., 0])
+    def probability(self, x, real=None):
+        """Returns the halting probability of each position: (B, L, D) -> float32 (B, L); `real` as in `Steps`."""
+        found = ops.sigmoid(ops.cast(self.halting(x), "float32")[..., 0])
+        if not self.rule.together:
+            return found
+        weights = ops.ones_like(found) if real is None else ops.cast(real, "float32")
+        mean = ops.sum(found * weights, axis=1, keepdims=True) / ops.maximum(
+            ops.sum(weights, axis=1, keepdims=True), 1.0
+        )
+        return ops.broadcast_to(mean, ops.shape(found))
 
 
 def ponder_cost(ponder_times, remainders, weights):

@@ -39,7 +39,22 @@ def concatenated_sinusoid(positions, channels: int):
     return ops.concatenate([pairs[..., 0::2], pairs[..., 1::2]], axis=-1)
 
 
-SINUSOIDS = {"sinusoid": sinusoid, "interleaved": interleaved_sinusoid, "concatenated": concatenated_sinusoid}
+def half_sinusoid(positions, channels: int):
+    """Returns `sinusoid` in the first half of the channels, of which each has a multiple of 2, and zeros in the others.
+
+    It is the first axis of tensor2tensor's `get_timing_signal_nd` in two dimensions; the second one is the same in the other half.
+    """
+    signal = sinusoid(positions, 2 * (channels // 4))
+    rest = channels - signal.shape[-1]
+    return ops.pad(signal, [(0, 0)] * (len(signal.shape) - 1) + [(0, rest)])
+
+
+SINUSOIDS = {
+    "sinusoid": sinusoid,
+    "interleaved": interleaved_sinusoid,
+    "concatenated": concatenated_sinusoid,
+    "half": half_sinusoid,
+}
 
 
 class PositionSignal(keras.layers.Layer):

@@ -15,6 +15,7 @@ from xmodels.models.universal_transformer import UniversalTransformer, Universal
 class AdaptiveUniversalTransformerConfig(UniversalTransformerConfig):
     """`max_steps` is the most steps of a position: by default twice `num_layers` (or `num_decoder_layers`), as in tensor2tensor.
 
+    `halt_together` makes all positions of a source halt at once; those of a target, which must not know of later ones, halt alone.
     The other fields are those of `layers.adaptive_computation.Halting`.
     """
 
@@ -29,6 +30,7 @@ class AdaptiveUniversalTransformerConfig(UniversalTransformerConfig):
     halting_bias: float = 1.0
     force_halt: bool = True
     freeze_halted: bool = True
+    halt_together: bool = False
 
 
 @keras.saving.register_keras_serializable("xmodels")
@@ -42,8 +44,14 @@ class AdaptiveUniversalTransformer(UniversalTransformer):
     config_class = AdaptiveUniversalTransformerConfig
 
     def make_steps(self, config, num_layers: int, name: str) -> Steps:
+        together = config.halt_together and name != "decoder_steps"
         rule = Halting(
-            config.halting_output, config.halting_epsilon, config.force_halt, config.freeze_halted, config.halting_bias
+            config.halting_output,
+            config.halting_epsilon,
+            config.force_halt,
+            config.freeze_halted,
+            config.halting_bias,
+            together,
         )
         return AdaptiveSteps(config.step_signal, config.hidden_dim, config.max_steps or 2 * num_layers, rule, name=name)
 

@@ -57,7 +57,7 @@ class StoryUniversalTransformer(Backbone):
     def _run(self, features, advance, training=None):
         x = self.embedding(features["token_ids"], features["segment_ids"], training=training)  # (B, S, D)
         places = self.position(ops.arange(ops.shape(x)[1], dtype="int32"))  # (S, D)
-        return self.steps.run(x, places, advance)
+        return self.steps.run(x, places, advance, features["padding_mask"])
 
     def attention_maps(self, features):
         """Returns the attention probabilities of each step, float32 (B, H, S, S) each, including positions that have halted."""

@@ -38,7 +38,8 @@ class UniversalTransformerConfig(TransformerConfig):
 
     Attributes:
         step_signal: the encoding of the step, `kind` of `layers.steps.Steps`. If it and `position` are "interleaved", the
-            encodings are equations 4 and 5 of the paper, except that positions count from 0.
+            encodings are equations 4 and 5 of the paper, except that positions count from 0. If both are "half", positions have
+            one half of the channels and steps the other (tensor2tensor's signals of two dimensions).
         transition: "feedforward" or "convolution".
         norm: "pre" (tensor2tensor, with a final norm after each stack) or "post" (the paper).
     """
@@ -131,7 +132,7 @@ class UniversalTransformer(Backbone):
             return self.encoder_block(x, visible=visible, training=training)
 
         x = self.embedding(features["token_ids"], real, position_ids, training=training)  # (B, S, D)
-        x, others = self.encoder_steps.run(x, self._places(x, position_ids), advance)
+        x, others = self.encoder_steps.run(x, self._places(x, position_ids), advance, real)
         return self.encoder_norm(x), others
 
     def hidden_states(self, features):
