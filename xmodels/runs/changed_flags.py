@@ -37,7 +37,7 @@ def check_origin(folder: str, init_checkpoint: str | None) -> None:
     Raises:
         UsageError: `init_checkpoint` lies in the folder of the run.
     """
-    if not init_checkpoint:
+    if not init_checkpoint or init_checkpoint.startswith("new:"):  # the name of a network, no path
         return
     run, origin = (os.path.realpath(path) for path in (folder, init_checkpoint.rpartition(":")[2]))
     if os.path.commonpath([run, origin]) == run:
