@@ -80,6 +80,7 @@ class TokenWindows(Layer):
     Args:
         num_filters: F.
         kernel_size: tokens in a window.
+        convolution: another layer for what windows see; its outputs are not negative.
 
     Call arguments:
         x: (B, L, E), zeros at padding.
@@ -90,17 +91,21 @@ class TokenWindows(Layer):
         windows that lie inside the text. A text shorter than a window has one, padded with zeros.
     """
 
-    def __init__(self, num_filters: int, kernel_size: int, **kwargs):
+    def __init__(self, num_filters: int, kernel_size: int, convolution=None, **kwargs):
         super().__init__(**kwargs)
         self.kernel_size = kernel_size
-        self.convolution = keras.layers.Dense(num_filters, "relu", name="convolution")
+        self.convolution = convolution or keras.layers.Dense(num_filters, "relu", name="convolution")
 
     def call(self, x, padding_mask):
         length, before = ops.shape(x)[1], (self.kernel_size - 1) // 2
-        found = self.convolution(windows(x, self.kernel_size, before, self.kernel_size - 1))  # (B, before + L, F)
+        found = self.convolution(self.seen(x, before, self.kernel_size - 1))  # (B, before + L, F)
         inside = ops.expand_dims(ops.cast(self.inside(padding_mask), found.dtype), -1)  # (B, L, 1)
         # The output of a ReLU is never negative, so zeros for the other windows do not change the maximum.
         return found[:, :length], ops.max(found[:, before:] * inside, axis=1)
+
+    def seen(self, x, before: int, after: int):
+        """Returns what each window sees, as `windows`."""
+        return windows(x, self.kernel_size, before, after)
 
     def inside(self, padding_mask):
         """Returns whether the window that starts at each position lies inside the text: bool (B, L).

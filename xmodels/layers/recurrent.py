@@ -135,11 +135,12 @@ class Recurrent(Layer):
     Args:
         cell: such as `LstmCell` or `GruCell`.
         initializer: of the kernel of the input projection.
+        gates: another layer for the input projection.
     """
 
-    def __init__(self, cell, initializer="glorot_uniform", **kwargs):
+    def __init__(self, cell, initializer="glorot_uniform", gates=None, **kwargs):
         super().__init__(**kwargs)
-        self.gates = keras.layers.Dense(
+        self.gates = gates or keras.layers.Dense(
             cell.num_gates * cell.output_size, kernel_initializer=initializer, bias_initializer=cell.bias_initializer, name="gates"
         )  # fmt: skip
         self.steps = keras.layers.RNN(cell, return_sequences=True, name="steps")

@@ -13,8 +13,8 @@ from xmodels.training.optimizers.synced import Synced
 from xmodels.training.step.sparse import of_values
 
 # Google excludes names that contain LayerNorm, layer_norm or bias from weight decay. In Keras the names of such variables end like
-# this; the last one is that of RMSNormalization.
-NOT_DECAYED = ("bias", "gamma", "beta", "norm.scale")
+# this; `norm.scale` is that of RMSNormalization, the last two are angles of complex words, of which zero is no smaller than others.
+NOT_DECAYED = ("bias", "gamma", "beta", "norm.scale", "words.frequency", "words.phase")
 
 
 @keras.saving.register_keras_serializable("xmodels")
