@@ -215,6 +215,9 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     # What a network carries from batch to batch.
     "memory": (Feature((None, None, None), "float32", "the states of the places before, of each layer"),),
     "memory_filled": (Feature((), "int32", "how many places of `memory` hold states"),),
+    "memory_compressed": (
+        Feature((), "int32", "how many of the filled places of `memory`, the first ones, hold compressed states"),
+    ),
     # The same things in files of Google's script; `ops.classic` renames them.
     "input_ids": (Feature(L, "int32", "`token_ids`"),),
     "token_boundary": (Feature(L, "int32", "1 where a word begins and on special tokens (ALBERT)"),),

@@ -140,6 +140,7 @@ def test_one_network_does_each_task_by_its_prefix(run, start, tmp_path, capsys):
     assert "exact 100.00 % of the references" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_other_verbs_name_those_for_text_from_text(run, capsys):
     for verb, flags in (("predict", {"text": "x"}), ("evaluate", {"task": "classify", "test_file": "x.tsv"})):
         assert invoke(verb, model_dir=run / "mood", **flags) != 0

@@ -189,6 +189,7 @@ def test_raw_text_becomes_a_classifier_that_is_served(whole, tmp_path, capsys):
     np.testing.assert_allclose(found["probabilities"], [list(each.values()) for each in told], atol=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "where",
     ["inside the task", *(pytest.param(w, marks=pytest.mark.long) for w in ("inside the phase", "at its border"))],
