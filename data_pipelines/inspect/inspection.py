@@ -16,6 +16,7 @@ from data_pipelines.options.inspect_data import Options
 from data_pipelines.pretraining.command import summary
 from data_pipelines.records.checks import check_contents, first_line
 from data_pipelines.records.manifest import Manifest
+from data_pipelines.records.shards import check_lengths
 from data_pipelines.records.source import RecordSource
 from data_pipelines.records.verification import verify
 from data_pipelines.text.kinds import tokenizer_of_records
@@ -49,6 +50,8 @@ def _inspect_unlabelled(options: Options, manifest: Manifest) -> None:
     check_contents(source, len(vocabulary))
     print(summary(manifest, data_dir))
     if source.format.show:
+        for path in source.paths:
+            check_lengths(path, options.num_examples)
         for serialized in tf.data.TFRecordDataset(source.paths).take(options.num_examples).batch(1):
             record = {name: value[0].numpy() for name, value in source.parse(serialized).items()}
             print(f"\n{source.format.show(record, vocabulary.tokens)}")

@@ -8,6 +8,7 @@ from data_pipelines.finetuning.command import summary
 from data_pipelines.finetuning.listing import task_class
 from data_pipelines.finetuning.task import Task
 from data_pipelines.records.manifest import Manifest
+from data_pipelines.records.shards import check_lengths
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.kinds import tokenizer_of_records
 
@@ -18,6 +19,8 @@ def inspect_labelled(data_dir: str, manifest: Manifest, num_examples: int) -> No
     task = task_class(manifest.settings.task)
     source = RecordSource(data_dir, manifest)
     tokens = tokenizer_of_records(data_dir, manifest.settings).vocabulary.tokens
+    for path in source.paths:
+        check_lengths(path, num_examples)
     for serialized in tf.data.TFRecordDataset(source.paths).take(num_examples).batch(1):
         record = {name: value.numpy()[0] for name, value in source.parse(serialized).items()}
         _check(record, task, data_dir, len(tokens), len(manifest.settings.label_names or ()))

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.errors import DataError
+from data_pipelines.records.shards import check_lengths
 from data_pipelines.records.source import RecordSource
 
 SAMPLE = 256  # records of each of the first shards
@@ -42,6 +43,8 @@ def check_contents(source: RecordSource, vocabulary_size: int) -> int:
 
 def count_all_ids(source: RecordSource, vocabulary_size: int) -> np.ndarray:
     """Returns how often each id stands in all records, int64 (V,). Padding is counted as the id 0."""
+    for path in source.paths:
+        check_lengths(path)
     return _count(source, tf.data.TFRecordDataset(source.paths).batch(1024), vocabulary_size)
 
 
@@ -60,6 +63,7 @@ def _count(source: RecordSource, batches: Iterable[tf.Tensor], vocabulary_size: 
 
 
 def _first_of(source: RecordSource, shard: int) -> list[bytes]:
+    check_lengths(source.paths[shard], SAMPLE)
     return list(itertools.islice(tf.data.TFRecordDataset(source.paths[shard]).as_numpy_iterator(), SAMPLE))
 
 

@@ -9,7 +9,7 @@ from data_pipelines.errors import DataError
 from data_pipelines.features import Features, check
 from data_pipelines.records.formats import static_features
 from data_pipelines.records.manifest import Manifest, RecordSettings
-from data_pipelines.records.shards import Shard
+from data_pipelines.records.shards import Shard, check_lengths
 from data_pipelines.records.source import RecordSource
 
 LOOKED_AT = 4096  # bytes at the beginning of a file that tell text from records
@@ -26,7 +26,8 @@ def classic_source(paths: list[str], vocabulary_size: int) -> RecordSource:
     for path in paths:
         if not os.path.isfile(path):
             raise DataError(f"{path}: no such file of records.")
-        _check_lengths(path)
+        _check_text(path)
+        check_lengths(path)
         try:
             records = 0
             for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
@@ -52,21 +53,14 @@ def is_text(head: bytes) -> bool:
     return len(text.encode()) > 0.9 * len(head) and not any(ord(sign) < 32 and sign not in "\t\n\r\f" for sign in text)
 
 
-def _check_lengths(path: str) -> None:
-    """Raises a DataError where a record ends behind its file: TensorFlow would take what it says for true, and may end the process."""
-    place, size = 0, os.path.getsize(path)
+def _check_text(path: str) -> None:
+    """Raises a DataError where a file holds text."""
     with open(path, "rb") as file:
-        if size and is_text(head := file.read(LOOKED_AT)):
-            raise DataError(
-                f"{path}: holds text ({head.decode('utf-8', 'ignore').strip()[:40]!r}), not records. `xmodels create_pretraining_data "
-                f"--input_file={path}` makes records of it, whose folder --data_dir names."
-            )
-        while place < size:
-            file.seek(place)
-            place += 16 + int.from_bytes(file.read(8), "little")
-    if place != size:
+        head = file.read(LOOKED_AT)
+    if head and is_text(head):
         raise DataError(
-            f"{path}: damaged or cut TFRecord file (its last record ends at byte {place:,}, the file at {size:,})."
+            f"{path}: holds text ({head.decode('utf-8', 'ignore').strip()[:40]!r}), not records. `xmodels create_pretraining_data "
+            f"--input_file={path}` makes records of it, whose folder --data_dir names."
         )
 
 

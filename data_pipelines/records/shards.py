@@ -125,3 +125,21 @@ def chunk_offsets(path: str, shard: Shard) -> list[int]:
     if place != size:
         raise DataError(f"{path}: {size:,} bytes, but its {shard.examples:,} records end at byte {place:,}.")
     return offsets
+
+
+def check_lengths(path: str, most: int | None = None) -> None:
+    """Raises a DataError where a record ends behind its file: TensorFlow would take what it says for true, and may end the process.
+
+    Args:
+        most: records to look at; by default all, and then the last one must end where the file does.
+    """
+    place, seen, size = 0, 0, os.path.getsize(path)
+    with open(path, "rb") as file:
+        while place < size and (most is None or seen < most):
+            file.seek(place)
+            place, seen = place + 16 + int.from_bytes(file.read(8), "little"), seen + 1
+    if place > size or (most is None and place != size):
+        last = "last record" if most is None else f"record {seen}"
+        raise DataError(
+            f"{path}: damaged or cut TFRecord file (its {last} ends at byte {place:,}, the file at {size:,})."
+        )

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.records.manifest import Manifest
+from data_pipelines.records.shards import check_lengths
 from data_pipelines.records.source import RecordSource
 from data_pipelines.records.verification import verify
 from data_pipelines.text.kinds import tokenizer_of_records
@@ -65,6 +66,8 @@ def recorded_batches(folder: str, manifest: Manifest) -> Iterator[dict[str, np.n
     source = RecordSource(folder, manifest)
     spelled = "character_ids" in manifest.features
     vocabulary = tokenizer_of_records(folder, manifest.settings).vocabulary if spelled else None
+    for path in source.paths:
+        check_lengths(path)
     for serialized in tf.data.TFRecordDataset(source.paths).batch(TOGETHER):
         parsed = {name: value.numpy() for name, value in source.parse(serialized).items()}
         if vocabulary is not None:
