@@ -40,9 +40,20 @@ def test_a_file_that_goes_on_behind_its_last_record_is_damaged(path):
         check_lengths(str(path))
 
 
-def test_a_verb_says_so_and_does_not_end_by_a_signal(records, tmp_path, capsys):
-    shutil.copytree(records, tmp_path / "records")
-    shard = sorted((tmp_path / "records").glob("*.tfrecord"))[0]
+@pytest.fixture
+def damaged(records, tmp_path):
+    shutil.copytree(records, tmp_path / "damaged")
+    shard = sorted((tmp_path / "damaged").glob("*.tfrecord"))[0]
     shard.write_bytes(mutations.record_length(shard.read_bytes(), 2**62))
-    assert invoke("inspect_data", data_dir=tmp_path / "records") == 3
-    assert f"{shard.name}: damaged or cut TFRecord file (its record 1 ends at byte" in capsys.readouterr().err
+    return tmp_path / "damaged"
+
+
+def test_verbs_say_so_and_do_not_end_by_a_signal(records, damaged, tmp_path, capsys):
+    run = {"system": "bert", "size": "tiny", "model_dir": tmp_path / "run", "num_train_steps": 2}
+    for verb, flags in (
+        ("inspect_data", {"data_dir": damaged}),
+        ("pretrain", {"data_dir": damaged, **run}),
+        ("pretrain", {"data_dir": records, "eval_data_dir": damaged, **run}),
+    ):
+        assert invoke(verb, **flags) == 3
+        assert "damaged or cut TFRecord file (its record 1 ends at byte" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from data_pipelines.errors import DataError, UsageError
 from data_pipelines.features import check
 from data_pipelines.ops.framing import STARTS
 from data_pipelines.options.create_pretraining_data import RecordOptions
-from data_pipelines.records.checks import count_all_ids
+from data_pipelines.records.checks import check_contents, count_all_ids
 from data_pipelines.records.classic import classic_source
 from data_pipelines.records.source import RecordSource
 from data_pipelines.records.verification import verify
@@ -217,7 +217,7 @@ def open_held_out(options, source: RecordSource) -> RecordSource | None:
     """Returns the records of --eval_data_dir, which must be like those of the training; None without the flag.
 
     Raises:
-        DataError: they have another vocabulary, length, masking or packing, or other words or units of words.
+        DataError: they have another vocabulary, length, masking or packing, or other words or units of words, or are damaged.
     """
     if not options.eval_data_dir:
         return None
@@ -239,6 +239,8 @@ def open_held_out(options, source: RecordSource) -> RecordSource | None:
             f"Warning: --eval_data_dir={options.eval_data_dir} holds {len(shared)} shard(s) that are also trained on, so the "
             "evaluation also measures memorization. Make records of held-out text."
         )
+    if size := held_out.manifest.settings.vocabulary_size:
+        check_contents(held_out, size)
     return held_out
 
 
