@@ -1,7 +1,16 @@
-"""How ELECTRA, DistilBERT and ModernBERT read texts: what their systems and the folders of others have in common."""
+"""How encoders read texts where several systems, or a system and the folders of others, have it in common."""
 
-from data_pipelines.text.frames import MODERNBERT
-from xmodels.interfaces.reading import BERT_NUMBERS, Reading, dense_with, first_token
+from data_pipelines.text.frames import MODERNBERT, Frame
+from data_pipelines.text.vocabulary import CLS, SEP
+from xmodels.interfaces.reading import (
+    BERT_NUMBERS,
+    Reading,
+    as_published,
+    dense_with,
+    first_token,
+    mean_of_states,
+    normal,
+)
 from xmodels.models.modernbert import PredictionHead
 
 # A Dense layer with GELU on the state of `[CLS]`, as Hugging Face has it, and the rate of Clark et al., 2020, table 7.
@@ -23,3 +32,13 @@ MODERNBERT_READING = Reading(
         "adam_beta2": 0.98,
     },
 )  # fmt: skip
+
+# Tasks read the states of words, of whose networks the papers fine-tune none: context2vec, SENNA, and with more ELMo. Each text stands
+# between its own marks.
+STATES_READING = Reading(
+    frame=Frame.of(f"{CLS} A {SEP} ({CLS} B {SEP})"),
+    summary=mean_of_states,
+    make_initializer=normal,
+    default_pooling=as_published,
+    numbers={"learning_rate": 1e-3, "warmup_proportion": 0.0, "optimizer": "adam", "lr_schedule": "linear"},
+)

@@ -9,7 +9,7 @@ from keras import ops
 from xmodels.layers import costs
 from xmodels.layers.locked_dropout import LockedDropout, WordDropout
 from xmodels.layers.weight_drop_lstm import WeightDropLstm, uniform
-from xmodels.models.backbone import Backbone
+from xmodels.models.carried import CarriedBackbone
 from xmodels.models.config import LARGEST, LayersConfig
 
 INITIAL_SCALE = 0.1  # of the embedding (section 5)
@@ -58,7 +58,7 @@ class AwdLstmConfig(LayersConfig):
 
 
 @keras.saving.register_keras_serializable("xmodels")
-class AwdLstm(Backbone):
+class AwdLstm(CarriedBackbone):
     """A causal network that can carry its state from segment to segment of a text. The output layer is the embedding, transposed.
 
     Call arguments:
@@ -70,8 +70,6 @@ class AwdLstm(Backbone):
     """
 
     config_class = AwdLstmConfig
-    carries_memory = True
-    any_length = True
 
     def __init__(self, config: AwdLstmConfig, **kwargs):
         super().__init__(config, **kwargs)
@@ -96,13 +94,13 @@ class AwdLstm(Backbone):
         begins = memory is None
         if begins:
             memory = self.initial_memory(ops.shape(token_ids)[0])["memory"]
-        states, memory = self._run(token_ids, memory, mask, training)
+        states, memory = self.run(token_ids, memory, training, mask)
         x = self.dropout(states, training=training)
         self._add_costs(states, x, mask, training)
         outputs = {"sequence_output": x}
         return outputs if begins else {**outputs, "memory": ops.stop_gradient(memory)}
 
-    def _run(self, token_ids, memory, padding_mask=None, training=None):
+    def run(self, token_ids, memory, training=None, padding_mask=None):
         """Returns the states of the last layer, (B, N, D), and the memory after them."""
         x = self.embedding_dropout(self.embedding(token_ids), token_ids, training=training)
         x = self.input_dropout(x, training=training)  # (B, N, D)
@@ -127,24 +125,6 @@ class AwdLstm(Backbone):
             if rate:
                 means = ops.mean(ops.square(ops.cast(square(), "float32")), axis=-1) if training else 0.0
                 costs.add(name, ops.sum(rate * means * weights), ops.sum(weights))
-
-    def start(self, batch_size: int, length: int):
-        """Returns the initial `past` of `decode`. Its size does not depend on `length`."""
-        return (self.initial_memory(batch_size)["memory"],)
-
-    def decode(self, token_ids, past, position):
-        """Decodes the next L tokens of texts.
-
-        Args:
-            token_ids: int (B, L).
-            past: the result of `start` or of the previous call.
-            position: ignored; the state holds all that came before.
-
-        Returns:
-            Their states (B, L, D), and `past` updated with these tokens.
-        """
-        x, memory = self._run(token_ids, past[0])
-        return x, (memory,)
 
 
 def _size(hidden_dim, num_layers=3, share=1.0):

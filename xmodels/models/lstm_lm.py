@@ -9,7 +9,7 @@ from keras import ops
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.layer import Layer
 from xmodels.layers.recurrent import LstmCell
-from xmodels.models.backbone import Backbone
+from xmodels.models.carried import CarriedBackbone
 from xmodels.models.config import LayersConfig
 
 
@@ -56,7 +56,7 @@ def _uniform(config: LstmLMConfig):
 
 
 @keras.saving.register_keras_serializable("xmodels")
-class LstmLM(Backbone):
+class LstmLM(CarriedBackbone):
     """A causal network that carries its state from segment to segment of a text.
 
     Call arguments:
@@ -68,8 +68,6 @@ class LstmLM(Backbone):
     """
 
     config_class = LstmLMConfig
-    carries_memory = True
-    any_length = True
 
     def __init__(self, config: LstmLMConfig, **kwargs):
         super().__init__(config, **kwargs)
@@ -82,15 +80,6 @@ class LstmLM(Backbone):
         shape = (batch_size, self.config.num_layers, 2, self.config.hidden_dim)
         return {"memory": ops.zeros(shape, "float32")}
 
-    def call(self, features, training=None):
-        token_ids, memory = features["token_ids"], features.get("memory")
-        begins = memory is None
-        if begins:
-            memory = self.initial_memory(ops.shape(token_ids)[0])["memory"]
-        x, memory = self._run(token_ids, memory, training)
-        outputs = {"sequence_output": x}
-        return outputs if begins else {**outputs, "memory": ops.stop_gradient(memory)}
-
     def hidden_states(self, features):
         """Returns the input of each layer and the output of the last, num_layers + 1 tensors (B, N, D)."""
         states = [self.embedding(features["token_ids"])]
@@ -99,31 +88,13 @@ class LstmLM(Backbone):
             states.append(layer(states[-1], memory[:, i])[0])
         return states
 
-    def _run(self, token_ids, memory, training=False):
+    def run(self, token_ids, memory, training=False):
         x, states = self.dropout(self.embedding(token_ids), training=training), []  # (B, N, D)
         for i, layer in enumerate(self.recurrent_layers):
             x, state = layer(x, memory[:, i])
             x = self.dropout(x, training=training)
             states.append(state)
         return x, ops.cast(ops.stack(states, axis=1), "float32")
-
-    def start(self, batch_size: int, length: int):
-        """Returns the initial `past` of `decode`. Its size does not depend on `length`."""
-        return (self.initial_memory(batch_size)["memory"],)
-
-    def decode(self, token_ids, past, position):
-        """Decodes the next L tokens of texts.
-
-        Args:
-            token_ids: int (B, L).
-            past: the result of `start` or of the previous call.
-            position: ignored; the state holds all that came before.
-
-        Returns:
-            Their states (B, L, D), and `past` updated with these tokens.
-        """
-        x, memory = self._run(token_ids, past[0])
-        return x, (memory,)
 
 
 def _size(hidden_dim, dropout, initial_scale, num_layers=2):

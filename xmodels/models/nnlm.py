@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from data_pipelines.errors import CheckpointError
-from xmodels.models.backbone import Backbone
+from xmodels.models.carried import CarriedBackbone
 from xmodels.models.config import NOTHING, TokenConfig
 
 
@@ -56,7 +56,7 @@ class NnlmConfig(TokenConfig):
 
 
 @keras.saving.register_keras_serializable("xmodels")
-class Nnlm(Backbone):
+class Nnlm(CarriedBackbone):
     """A causal network that sees the last n - 1 words, equation 1 of section 2 without its output layer.
 
     Call arguments:
@@ -69,8 +69,6 @@ class Nnlm(Backbone):
     """
 
     config_class = NnlmConfig
-    carries_memory = True
-    any_length = True
 
     def __init__(self, config: NnlmConfig, **kwargs):
         super().__init__(config, **kwargs)
@@ -86,16 +84,7 @@ class Nnlm(Backbone):
         """Returns the feature `memory` for the beginning of texts. `memory_length` is ignored: n - 2 words are all that is read."""
         return {"memory": ops.zeros((batch_size, self.config.order - 2, self.config.embedding_dim), "float32")}
 
-    def call(self, features, training=None):
-        token_ids, memory = features["token_ids"], features.get("memory")
-        begins = memory is None
-        if begins:
-            memory = self.initial_memory(ops.shape(token_ids)[0])["memory"]
-        states, memory = self._read(token_ids, memory)
-        outputs = {"sequence_output": states}
-        return outputs if begins else {**outputs, "memory": ops.stop_gradient(memory)}
-
-    def _read(self, token_ids, memory):
+    def run(self, token_ids, memory, training=False):
         words = self.embedding(token_ids)  # (B, N, m)
         length = ops.shape(token_ids)[1]
         words = ops.concatenate([ops.cast(memory, words.dtype), words], axis=1)  # (B, n - 2 + N, m)
@@ -105,24 +94,6 @@ class Nnlm(Backbone):
         if self.config.direct_connections:
             states = ops.concatenate([states, context], axis=-1)
         return states, ops.cast(words[:, length:], "float32")
-
-    def start(self, batch_size: int, length: int):
-        """Returns the initial `past` of `decode`. Its size does not depend on `length`."""
-        return (self.initial_memory(batch_size)["memory"],)
-
-    def decode(self, token_ids, past, position):
-        """Decodes the next L tokens of texts.
-
-        Args:
-            token_ids: int (B, L).
-            past: the result of `start` or of the previous call.
-            position: ignored; the vectors of the last words are all that is needed.
-
-        Returns:
-            Their states (B, L, D), and `past` updated with these tokens.
-        """
-        states, memory = self._read(token_ids, past[0])
-        return states, (memory,)
 
 
 # Table 1, on the Brown corpus: base is the best of its networks (MLP9), small the one with direct connections (MLP5). tiny is ours.

@@ -7,7 +7,7 @@ from keras import ops
 
 from xmodels.layers.dropout import Dropout, active_seed
 from xmodels.layers.locked_dropout import LockedDropout, WordDropout
-from xmodels.models.backbone import Backbone
+from xmodels.models.carried import CarriedBackbone
 from xmodels.models.lstm_lm import Lstm, LstmLMConfig
 
 
@@ -45,7 +45,7 @@ class SiatlConfig(LstmLMConfig):
 
 
 @keras.saving.register_keras_serializable("xmodels")
-class Siatl(Backbone):
+class Siatl(CarriedBackbone):
     """A causal network that can carry its state from segment to segment of a text. The output layer is the embedding, transposed.
 
     Call arguments:
@@ -57,8 +57,6 @@ class Siatl(Backbone):
     """
 
     config_class = SiatlConfig
-    carries_memory = True
-    any_length = True
 
     def __init__(self, config: SiatlConfig, **kwargs):
         super().__init__(config, **kwargs)
@@ -75,15 +73,6 @@ class Siatl(Backbone):
         """Returns the feature `memory` for the beginning of texts. `memory_length` is ignored: a state has no length."""
         shape = (batch_size, self.config.num_layers, 2, self.config.width)
         return {"memory": ops.zeros(shape, "float32")}
-
-    def call(self, features, training=None):
-        token_ids, memory = features["token_ids"], features.get("memory")
-        begins = memory is None
-        if begins:
-            memory = self.initial_memory(ops.shape(token_ids)[0])["memory"]
-        x, memory = self._run(token_ids, memory, training)
-        outputs = {"sequence_output": x}
-        return outputs if begins else {**outputs, "memory": ops.stop_gradient(memory)}
 
     def hidden_states(self, features):
         """Returns the embeddings, and the states of each LSTM, brought to their width by `down`: num_layers + 1 tensors (B, N, D)."""
@@ -102,7 +91,7 @@ class Siatl(Backbone):
             x += keras.random.normal(ops.shape(x), 0.0, self.config.input_noise, x.dtype, seed=active_seed())
         return self.input_dropout(x, training=training)
 
-    def _run(self, token_ids, memory, training=False):
+    def run(self, token_ids, memory, training=False):
         x, states = self.embed(token_ids, training), []  # (B, N, D)
         for i, layer in enumerate(self.recurrent_layers):
             if i:
@@ -111,24 +100,6 @@ class Siatl(Backbone):
             states.append(state)
         x = self.locked_output_dropout(self.down(x), training=training)  # (B, N, D)
         return x, ops.cast(ops.stack(states, axis=1), "float32")
-
-    def start(self, batch_size: int, length: int):
-        """Returns the initial `past` of `decode`. Its size does not depend on `length`."""
-        return (self.initial_memory(batch_size)["memory"],)
-
-    def decode(self, token_ids, past, position):
-        """Decodes the next L tokens of texts.
-
-        Args:
-            token_ids: int (B, L).
-            past: the result of `start` or of the previous call.
-            position: ignored; the state holds all that came before.
-
-        Returns:
-            Their states (B, L, D), and `past` updated with these tokens.
-        """
-        x, memory = self._run(token_ids, past[0])
-        return x, (memory,)
 
 
 def _size(hidden_dim, num_layers=2, dropout=0.3, input_noise=0.1):

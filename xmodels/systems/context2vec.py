@@ -6,9 +6,8 @@ from data_pipelines.ops.compose import compose
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.ops.slots import word_slots
 from data_pipelines.ops.windows import noise_distribution
-from data_pipelines.text.frames import Frame
-from data_pipelines.text.vocabulary import CLS, SEP, UNKNOWN, Vocabulary
-from xmodels.interfaces.reading import Reading, as_published, mean_of_states, normal
+from data_pipelines.text.vocabulary import UNKNOWN, Vocabulary
+from xmodels.interfaces.encoder_readings import STATES_READING
 from xmodels.models.context2vec import SIZES, Context2Vec, Context2VecConfig
 from xmodels.objectives.words_in_context import WordsInContext
 from xmodels.systems.skip_gram import word_counts
@@ -16,13 +15,7 @@ from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Context2Vec, False
 # The paper fine-tunes nothing; tasks read what comes out as they read ELMo's states.
-READING = Reading(
-    frame=Frame.of(f"{CLS} A {SEP} ({CLS} B {SEP})"),
-    summary=mean_of_states,
-    make_initializer=normal,
-    default_pooling=as_published,
-    numbers={"learning_rate": 1e-3, "warmup_proportion": 0.0, "optimizer": "adam", "lr_schedule": "linear"},
-)
+READING = STATES_READING
 WRITING = None
 
 

@@ -3,24 +3,15 @@
 import dataclasses
 
 from data_pipelines.ops.sentence_streams import frame_streams
-from data_pipelines.text.frames import Frame
-from data_pipelines.text.vocabulary import CLS, SEP, Vocabulary
-from xmodels.interfaces.reading import Reading, as_published, mean_of_states, normal
+from data_pipelines.text.vocabulary import Vocabulary
+from xmodels.interfaces.encoder_readings import STATES_READING
 from xmodels.models.elmo import SIZES, Elmo, ElmoConfig
 from xmodels.objectives.bidirectional_lm import NUM_SAMPLED, BidirectionalLM
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Elmo, False
 # Section 3.3: a task learns how it mixes the layers, of which dropout leaves out half. The marks of sentences stand around each text.
-READING = Reading(
-    frame=Frame.of(f"{CLS} A {SEP} ({CLS} B {SEP})"),
-    summary=mean_of_states,
-    make_initializer=normal,
-    head_dropout=0.5,
-    default_pooling=as_published,
-    mixes=True,
-    numbers={"learning_rate": 1e-3, "warmup_proportion": 0.0, "optimizer": "adam", "lr_schedule": "linear"},
-)
+READING = dataclasses.replace(STATES_READING, head_dropout=0.5, mixes=True)
 WRITING = None
 
 

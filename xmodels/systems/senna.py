@@ -8,22 +8,15 @@ from data_pipelines.errors import UsageError
 from data_pipelines.ops.compose import compose
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.ops.slots import other_words, rare_as_unknown
-from data_pipelines.text.frames import Frame
-from data_pipelines.text.vocabulary import CLS, SEP, UNKNOWN, Vocabulary
-from xmodels.interfaces.reading import Reading, as_published, mean_of_states, normal
+from data_pipelines.text.vocabulary import UNKNOWN, Vocabulary
+from xmodels.interfaces.encoder_readings import STATES_READING
 from xmodels.models.senna import SIZES, Senna, SennaConfig
 from xmodels.objectives.word_ranking import WordRanking
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Senna, False
 # Marks of beginning and end stand where the paper has its word for padding.
-READING = Reading(
-    frame=Frame.of(f"{CLS} A {SEP} ({CLS} B {SEP})"),
-    summary=mean_of_states,
-    make_initializer=normal,
-    default_pooling=as_published,
-    numbers={"learning_rate": 1e-3, "warmup_proportion": 0.0, "optimizer": "adam", "lr_schedule": "linear"},
-)
+READING = STATES_READING
 WRITING = None
 
 

@@ -3,12 +3,11 @@
 The files hold no vocabulary, since the network reads characters, and no softmax.
 """
 
-import dataclasses
 import glob
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import h5py
@@ -17,6 +16,7 @@ import numpy as np
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS
 from xmodels.conversion.hdf5 import read_arrays
+from xmodels.conversion.rows import Row
 from xmodels.conversion.tensors import cut, join
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models.checkpoint import Checkpoint
@@ -106,17 +106,6 @@ def _options(config: ElmoConfig) -> dict[str, Any]:
             "projection_dim": config.output_dim, "use_skip_connections": config.has_skips,
         },
     }  # fmt: skip
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """A weight: our name without `backbone.`, their name and their shape, and what lies otherwise there."""
-
-    ours: str
-    theirs: str
-    shape: tuple[int, ...]
-    to_ours: Callable[[np.ndarray], np.ndarray] = lambda value: value
-    to_theirs: Callable[[np.ndarray], np.ndarray] = lambda value: value
 
 
 def _rows(config: ElmoConfig) -> Iterator[Row]:

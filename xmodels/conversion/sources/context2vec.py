@@ -1,15 +1,15 @@
 """Networks of the released context2vec: a folder with a `*.params`, which names Chainer's npz and the text file of target vectors."""
 
-import dataclasses
 import glob
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.vocabulary import CLS, SEP, SPECIAL_TOKENS, UNKNOWN
 from xmodels.conversion.npz import read_npz
+from xmodels.conversion.rows import Row
 from xmodels.conversion.vectors import word2vec
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models.checkpoint import Checkpoint
@@ -145,17 +145,6 @@ def _tokens(words: list[str], source: str) -> list[str]:
             f"{source}: a word of the target vectors is there twice, or is called like a special token."
         )
     return [*SPECIAL_TOKENS, *kept]
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """A weight: our name without `backbone.`, their name and their shape, and how it lies there."""
-
-    ours: str
-    theirs: str
-    shape: tuple[int, ...]
-    to_ours: Callable[[np.ndarray], np.ndarray] = lambda value: value
-    to_theirs: Callable[[np.ndarray], np.ndarray] = lambda value: value
 
 
 TABLES = "ahead.words.embeddings", "back.words.embeddings", "targets.embeddings"
