@@ -115,7 +115,7 @@ def test_the_order_does_not_depend_on_the_batch_size(source):
     assert streams[0] == streams[1]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("consumed", [0, 1, 4, TOTAL - 1, TOTAL, TOTAL + 1, 2 * TOTAL + 17, 3 * TOTAL])
 def test_reading_goes_on_behind_the_examples_that_were_consumed(source, consumed):
     whole = take(batches_of(source).training(), consumed + 2 * TOTAL)

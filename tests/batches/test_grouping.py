@@ -177,6 +177,7 @@ def test_batches_of_buckets_have_few_shapes_and_keep_to_their_bucket(source):
     assert shapes == set(BUCKETS.lengths) and full > 40
 
 
+@pytest.mark.long
 def test_replicas_get_the_halves_of_one_batch(source):
     batches = batches_of(source, BUCKETS)
     halves = list(batches.training(per_batch=3).take(20))
@@ -228,6 +229,7 @@ def tokens_of(stream):
                 yield ids[real].tolist(), next(i for i in ids.tolist() if i >= 5)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("grouping", [BUCKETS, TOKENS], ids=["buckets", "tokens"])
 def test_translations_are_grouped_by_their_longer_side_and_keep_both(source, grouping):
     settings = dataclasses.replace(source.manifest.settings, packing="parallel")
@@ -328,6 +330,7 @@ def test_places_of_tokens_move_where_padding_before_them_is_cut():
         assert found["token_ids"].numpy()[np.arange(2), found[name].numpy()].tolist() == asked.tolist()
 
 
+@pytest.mark.long
 def test_hosts_share_the_tokens_of_a_batch(source):
     sizes = {len(b["token_ids"]) for b in batches_of(source, TOKENS).training(host=1, num_hosts=2).take(8)}
     assert sizes == {4, 2}  # of 8, 4 and 4
@@ -524,6 +527,7 @@ def with_characters(count=40):
     )  # fmt: skip
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("grouping", [None, Buckets((4, 8, 12)), token_buckets((6, 12), 48), Rows(24, 4, 24)])
 def test_what_stands_beside_each_word_stays_beside_it(grouping):
     batches = Batches(with_characters(), lambda features: features, 4, grouping=grouping)

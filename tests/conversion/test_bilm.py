@@ -57,6 +57,7 @@ def layers(backbone, characters, memory=None):
     return found[:, :, 1:-1], {"memory": after}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", CASES)
 def test_layers_and_mix_are_those_of_bilm(case, tmp_path):
     backbone = network(bilm_folder(case, tmp_path))
@@ -81,6 +82,7 @@ def test_layers_and_mix_are_those_of_bilm(case, tmp_path):
     np.testing.assert_allclose(np.where(mask, mixed, 0), np.where(mask, outputs["first/mix"], 0), atol=1e-5)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", CASES)
 def test_a_network_goes_back_unchanged(case, tmp_path, capsys):
     for name in ("given", "again"):

@@ -171,7 +171,7 @@ def test_tags_are_those_of_hugging_face(tmp_path):
 # Both ways
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("model", "task"), EVERY)
 def test_round_trip_is_bitwise(model, task, tmp_path):
     ours = checkpoint(model, task)
@@ -326,6 +326,7 @@ SCHEMES = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_converted_tagger_finds_spans_in_the_scheme_of_its_own(scheme, tmp_path, monkeypatch):
     labels, chosen = SCHEMES[scheme]
@@ -411,6 +412,7 @@ def test_a_ranker_is_written_as_a_classifier_with_one_output_and_read_as_what_is
         convert.save(ours, f"keras_hub:{tmp_path}/no")
 
 
+@pytest.mark.long
 def test_a_cross_encoder_ranks_where_it_is_told_to(tmp_path, capsys):
     theirs, converted = model_folder(tmp_path, "regress")
     source = converted()

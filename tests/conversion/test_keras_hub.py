@@ -129,6 +129,7 @@ def test_what_we_write_is_read_there_and_comes_back(preset, tmp_path):
     assert max(convert.verify(f"keras_hub:{path}", f"keras_hub:{tmp_path}/back").values()) < 1e-5
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_classifier_keeps_its_head_in_both_directions(name, tmp_path):
     model = shaken(CLASSIFIERS[name](backbone=MAKE[name](), num_classes=3))
@@ -264,6 +265,7 @@ def test_all_other_golden_strings_are_cut_alike(kind, lowercase):
     assert [list(map(int, their(text))) for text in alike] == [our.encode(text).ids for text in alike]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["roberta", "gpt2", "bart"])
 def test_byte_bpe_goes_both_ways(name, tmp_path):
     made = {"roberta": MODELS.RobertaTokenizer, "gpt2": MODELS.GPT2Tokenizer, "bart": MODELS.BartTokenizer}[name]

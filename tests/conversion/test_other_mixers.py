@@ -45,6 +45,7 @@ def batch(length=12):
     }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["longformer", "bigbird", "local_window"])
 def test_texts_that_the_mixer_sees_whole_are_read_as_before(trained, checkpoint, name):
     changed = change_mixer(checkpoint, name, length=40)

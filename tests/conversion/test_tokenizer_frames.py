@@ -151,7 +151,7 @@ def test_a_folder_that_names_no_class_is_read_by_the_files_that_it_has(tmp_path)
     assert packed(source, "a", "b")[0] == ROBERTA_PAIR
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.long
 @pytest.mark.parametrize("model", NETWORKS)
 def test_a_frame_goes_through_conversions_and_fine_tuning(model, tmp_path, capsys):
     named, pair = ("BertTokenizer", BERT_PAIR) if model == "roberta" else ("RobertaTokenizer", ROBERTA_PAIR)

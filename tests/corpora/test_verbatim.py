@@ -87,6 +87,7 @@ def test_compressed_files_and_tables_are_read(tmp_path, ending):
     assert records(tmp_path, input_file=tmp_path / "a.*").tolist() == [*TOKENIZER.encode(expected).ids, END]
 
 
+@pytest.mark.long
 def test_a_run_is_scored_as_it_was_taught(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps({"body": f"{TEXT}\n" * 8}) + "\n")
     records(tmp_path, input_file=tmp_path / "a.jsonl", text_field="body")

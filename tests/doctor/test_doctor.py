@@ -121,7 +121,7 @@ def test_parameters_are_those_of_the_network_that_is_not_built(clinic, tmp_path,
     assert exact > 3e6 and told == pytest.approx(exact / 1e6, abs=0.06)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", systems.names())
 def test_weights_of_every_system_are_told_from_its_smallest_networks(name):
     system = systems.load(name)

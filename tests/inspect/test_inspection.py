@@ -21,7 +21,7 @@ from tests.helpers.invocation import invoke
 UNITS = ("phrases", "entities")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("objective", [name for name in OBJECTIVES if name not in UNITS])
 def test_an_objective_is_shown_on_records(objective, records, capsys):
     inspect_records(Options(data_dir=records, num_examples=2, num_statistics=64, objective=objective))
@@ -64,6 +64,7 @@ def test_labelled_records_with_the_vocabulary_of_others_are_refused(tmp_path, ca
     assert "vocab.txt was changed: 5 pieces, but the records" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_text_is_coloured_for_a_terminal_only(records):
     source = RecordSource(records)
     setting = setting_of(source.manifest, Vocabulary.read(f"{records}/vocab.txt"))

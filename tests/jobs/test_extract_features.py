@@ -90,6 +90,7 @@ def test_all_kinds_of_files_hold_the_same(made, tmp_path):
     np.testing.assert_allclose([line["layers"][0]["values"] for line in lines], found[:, 0], atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("without_graphs")
 def test_layers_are_put_side_by_side_or_summed(made, tmp_path):
     expected = [states_of(made[0], text.strip())[0] for text in TEXTS]

@@ -136,6 +136,7 @@ def test_a_phase_is_a_run_that_the_next_one_begins_with_and_an_interruption_lose
         np.testing.assert_array_equal(weights(cut)[name], value, err_msg=name)
 
 
+@pytest.mark.long
 def test_examples_without_labels_are_learnt_in_steps_of_their_own(start, tmp_path):
     run, folder = start("trial_streams"), tmp_path / "run"
     assert invoke("finetune", **run, model_dir=folder, eval_file=SAMPLES / "dev.tsv", log_steps=1) == 0

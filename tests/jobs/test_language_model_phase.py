@@ -87,6 +87,7 @@ def test_the_phase_moves_all_of_the_language_model_and_the_task_begins_with_it(s
     assert invoke("generate", model_dir=run / PHASE, prompt="中", max_new_tokens=2) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("system", ["siatl", pytest.param("gpt2", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "where",

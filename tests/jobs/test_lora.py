@@ -69,6 +69,7 @@ def test_states_hold_adapters_and_the_head_alone(run):
     assert any(name.startswith("objective.classify.head") for name in held)
 
 
+@pytest.mark.long
 def test_what_is_handed_over_answers_and_is_fine_tuned_as_every_network(flags, run, tmp_path, capsys):
     assert len(load_predictor(str(run)).predict([("今天的比赛",), ("好吃",)])) == 2
     again = {**flags, "init_checkpoint": run / "backbone", "num_train_epochs": 0.4}

@@ -147,6 +147,7 @@ def test_other_verbs_name_those_for_text_from_text(run, capsys):
         assert "mood: answers texts with texts. `xmodels translate` writes them" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_each_task_has_scores_of_its_own(run):
     results = json.loads((run / "results.json").read_text())["results"]
     assert results["mood evaluation exact_match"] == results["first evaluation seq2seq_accuracy"] == 1.0
@@ -173,6 +174,7 @@ def test_a_resumed_mixture_equals_an_uninterrupted_one(run, start, tmp_path, cap
     assert json.loads((cut / "results.json").read_text()) == json.loads((run / "results.json").read_text())
 
 
+@pytest.mark.long
 def test_another_mixture_is_another_run(run, start, tmp_path, capsys):
     (tmp_path / "tasks.yaml").write_text(PLAN.replace("temperature: 2", "temperature: 3"), "utf-8")
     assert learn(start, run, tasks_file=tmp_path / "tasks.yaml") != 0

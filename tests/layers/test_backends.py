@@ -90,6 +90,7 @@ def test_mixers_compute_the_same(backend, tmp_path):
         np.testing.assert_allclose(values, expected[name], atol=2e-5, err_msg=name)
 
 
+@pytest.mark.long
 @pytest.mark.extra("torch")
 def test_weights_have_the_same_names(tmp_path):
     """Names are those of attributes, which PyTorch keeps in another order."""

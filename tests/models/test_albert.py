@@ -345,6 +345,7 @@ def test_the_second_objective_can_be_another_or_none(second, parts, packing, tmp
     assert networks.list_packings("albert", "tiny", own)[0] == packing
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("system", ["bert", pytest.param("bert_wwm", marks=pytest.mark.long)])
 def test_bert_learns_without_next_sentences_from_any_packing(system, tmp_path, zh_vocabulary):
     records = make_records(tmp_path / "records", zh_vocabulary, packing="full_sentences")

@@ -11,6 +11,9 @@ from xmodels.conversion import word_vectors
 PEOPLE, FOOD = "john mary anna peter".split(), "bread soup cake fish".split()
 
 
+pytestmark = pytest.mark.long  # a training of seconds; test_context2vec and test_context2vec_files show the network
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     path, draw = tmp_path_factory.mktemp("context2vec"), np.random.default_rng(0)
@@ -54,7 +57,6 @@ def test_vectors_of_words_are_those_of_the_words_that_are_predicted(run, tmp_pat
     assert {word for word, _ in word_vectors.nearest(words, vectors, "cake", 3)} == set(FOOD) - {"cake"}
 
 
-@pytest.mark.long
 def test_a_task_reads_the_vectors_of_contexts_and_is_exported(run, tmp_path):
     rows = [f"{person} eats {food} .\tfood" for person in PEOPLE for food in FOOD]
     rows += [f"{one} likes {other} .\tpeople" for one in PEOPLE for other in PEOPLE]

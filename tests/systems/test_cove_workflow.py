@@ -45,6 +45,7 @@ def run(tmp_path_factory):
     return path / "run"
 
 
+@pytest.mark.long
 def test_the_table_is_that_of_the_given_vectors_and_zeros(run):
     table = read_weights(str(run / "backbone/weights.safetensors"))["backbone.embedding.embeddings"]
     vocabulary = open_tokenizer(str(run.parent / "words")).vocabulary

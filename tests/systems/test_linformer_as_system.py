@@ -4,6 +4,7 @@ import dataclasses
 import json
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from data_pipelines.records.source import RecordSource
@@ -34,6 +35,7 @@ def test_the_system_is_roberta_with_this_mixer_and_fewer_steps():
     assert recipes[0].learning_rate == recipes[1].learning_rate and recipes[0].frame is not None
 
 
+@pytest.mark.long
 def test_it_learns_a_batch_and_its_folder_gives_the_same_network(zh_vocabulary, records_of, tmp_path):
     vocabulary = Vocabulary.read(zh_vocabulary)
     config = small_config(vocabulary, sharing="layers")

@@ -215,6 +215,7 @@ def test_an_interruption_loses_nothing(tuned, whole, where, tmp_path, monkeypatc
             np.testing.assert_array_equal(after[name], value, err_msg=name)
 
 
+@pytest.mark.long
 def test_from_scratch_nothing_comes_before_the_task_and_rates_by_depth_are_refused(tuned, tmp_path, capsys):
     assert tuned(tmp_path / "run", random_init="true", num_train_epochs=0.5) == 0
     assert not (tmp_path / "run/language_model").exists()

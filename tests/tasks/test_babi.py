@@ -301,6 +301,7 @@ def test_a_run_says_the_error_of_each_task_and_draws_a_story_of_each(street, tmp
     assert list(json.loads((tmp_path / "one.json").read_text())["tasks"]) == ["qa4"]
 
 
+@pytest.mark.long
 def test_stories_that_people_write_are_answered_alike_however_they_are_given(street, tmp_path, capsys):
     run = street[0] / "run"
     (tmp_path / "plain.txt").write_text(

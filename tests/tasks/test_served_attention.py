@@ -38,7 +38,7 @@ def check(predictor, found, features, layer):
     assert found["num_layers"] == len(maps) and len(found["token"]) == len(found["weight"])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.long
 @pytest.mark.parametrize("task", ["answer_span", "answer_beam"])
 def test_the_attention_of_an_answer_is_that_of_the_window_it_is_from(asking, task):
     predictor, ask = asking(task)

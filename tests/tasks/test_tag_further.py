@@ -198,6 +198,7 @@ def test_a_chain_has_no_place_with_hugging_face(run, tmp_path, capsys):
     assert not (tmp_path / "theirs").exists()
 
 
+@pytest.mark.long
 def test_a_chain_in_a_graph_says_what_the_run_says(run):
     served_as_said(Server(load(str(run)), "core").words, run)
 

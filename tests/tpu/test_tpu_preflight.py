@@ -308,7 +308,7 @@ def test_a_step_that_jax_cannot_build_says_so():
 FURTHER = "roberta", "albert", "ernie", "ernie2", "spanbert", "xlnet", "mass", "unilm", "t5", "marian", "rnn_search"
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @needs_compiler
 @pytest.mark.parametrize(
     ("name", "backend"),
