@@ -8,7 +8,9 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
+from data_pipelines.errors import CheckpointError
 from xmodels.layers.attention.additive import AdditiveAttention, bias_of
+from xmodels.layers.attention.alignment import SCORES
 from xmodels.models.rnn_search import Maxout, RnnSearch, RnnSearchConfig
 from xmodels.training.optimizers.optimization import Optimization
 
@@ -98,7 +100,9 @@ def test_the_decoder_is_the_loop_of_the_paper(output_state):
     np.testing.assert_allclose(search.alignments(BATCH), shares, atol=1e-5)
 
 
-@pytest.mark.parametrize("numbers", [{}, {"output_state": "current", "num_layers": 2}], ids=str)
+@pytest.mark.parametrize(
+    "numbers", [{}, {"output_state": "current", "num_layers": 2}, {"score": "location", "num_places": 4}], ids=str
+)
 @pytest.mark.parametrize("cut", [1, 2])
 def test_steps_give_what_a_whole_pass_gives(numbers, cut):
     search = network(**numbers)
@@ -138,6 +142,27 @@ def test_gradients_reach_every_weight_and_compiled_they_are_the_same(search):
         one, other = np.array(tf.convert_to_tensor(one)), np.array(tf.convert_to_tensor(other))
         assert np.abs(one).max() > 0, weight.path
         np.testing.assert_allclose(one, other, atol=1e-4, err_msg=weight.path)
+
+
+@pytest.mark.parametrize("score", SCORES[1:])
+def test_every_score_translates_and_learns(score):
+    search = network(score=score)
+    shares = np.array(search.alignments(BATCH))
+    np.testing.assert_allclose(shares.sum(axis=-1), 1.0, rtol=1e-5)
+    assert not shares[0][:, ~REAL[0]].any()
+    with tf.GradientTape() as tape:
+        loss = ops.sum(search.logits(search(BATCH)["sequence_output"])[..., :3])
+    for weight, found in zip(
+        search.trainable_variables, tape.gradient(loss, [w.value for w in search.trainable_variables]), strict=True
+    ):
+        assert np.abs(np.array(tf.convert_to_tensor(found))).max() > 0, weight.path
+    assert RnnSearchConfig.from_json(search.config.to_json()) == search.config
+
+
+def test_a_configuration_of_additive_attention_is_written_as_before_there_were_others():
+    assert not {"score", "num_places"} & CONFIG.to_json().keys()
+    with pytest.raises(CheckpointError, match="`score` must be one of additive, content"):
+        CONFIG.with_values({"score": "cosine"}, "--set")
 
 
 def test_maxout_takes_the_larger_of_each_pair():

@@ -1,18 +1,19 @@
 """RNNsearch: Neural Machine Translation by Jointly Learning to Align and Translate (Bahdanau et al., 2015, arXiv 1409.0473)."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
 from data_pipelines.features import Feature
-from xmodels.layers.attention.additive import AdditiveAttention, bias_of
+from xmodels.layers.attention.additive import bias_of
+from xmodels.layers.attention.alignment import SCORES, alignment_of
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.layer import Layer
 from xmodels.layers.recurrent import Bidirectional, GruCell, Recurrent
 from xmodels.models.backbone import Backbone
-from xmodels.models.config import LayersConfig
+from xmodels.models.config import LONGEST_ROW, LayersConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,9 +28,15 @@ class RnnSearchConfig(LayersConfig):
         maxout_dim: the width of the maxout layer before the output (500).
         output_state: the state of the decoder that the output layer reads: "previous", s_{i-1}, as in the paper (appendix
             A.2.2), or "current", s_i, as in many implementations.
+        score: how a state of the decoder is compared with those of the source: "additive", as in the paper, or another of
+            `layers.attention.alignment.SCORES`.
+        num_places: places of a source that the score "location" tells apart; those behind them are not seen.
     """
 
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {**LayersConfig.choices, "output_state": ("previous", "current")}
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {
+        **LayersConfig.choices, "output_state": ("previous", "current"), "score": SCORES
+    }  # fmt: skip
+    bounds: ClassVar[dict[str, tuple[float, float]]] = {"num_places": (1, LONGEST_ROW)}
     retired: ClassVar[frozenset[str]] = frozenset({"num_heads", "max_sequence_length"})
     num_layers: int = 1
     intermediate_dim: int = 1000
@@ -37,10 +44,21 @@ class RnnSearchConfig(LayersConfig):
     maxout_dim: int = 500
     output_state: str = "previous"
     dropout: float = 0.0
+    score: str = "additive"
+    num_places: int = 128
 
     def __post_init__(self):
         if self.embedding_dim is None:
             object.__setattr__(self, "embedding_dim", self.hidden_dim)
+
+    def to_json(self) -> dict[str, Any]:
+        """Works as in `LayersConfig`. What says nothing of additive attention is left out, for folders from before the fields."""
+        values = super().to_json()
+        if self.score != "location":
+            del values["num_places"]
+        if self.score == "additive":
+            del values["score"]
+        return values
 
 
 class AttentiveGruCell(keras.layers.Layer):
@@ -48,7 +66,8 @@ class AttentiveGruCell(keras.layers.Layer):
 
     Call arguments:
         gates: (B, 3 * D), the projection of the previous token.
-        states: s (B, D), and the source, which does not change: its states (B, S, K), their keys (B, S, A), and the bias (B, S).
+        states: s (B, D), and the source, which does not change: its states (B, S, K), their keys (B, S, A), and the bias (B, S). A is
+            the width of the keys, D of other scores than additive ones.
 
     Returns:
         The concatenation of the previous s, the new s, the context vector c_i and the attention weights, (B, 2 * D + K + S); and
@@ -57,12 +76,15 @@ class AttentiveGruCell(keras.layers.Layer):
 
     num_gates = 3
 
-    def __init__(self, hidden_dim: int, source_dim: int, align_dim: int, **kwargs):
+    def __init__(self, config: RnnSearchConfig, **kwargs):
         super().__init__(**kwargs)
+        hidden_dim, source_dim, align_dim = config.hidden_dim // 2, config.hidden_dim, config.intermediate_dim
         self.source_dim, self.output_size = source_dim, hidden_dim
-        self.state_size, self.bias_initializer = [hidden_dim, source_dim, align_dim, 1], "zeros"
+        key_dim = align_dim if config.score == "additive" else hidden_dim
+        self.state_size, self.bias_initializer = [hidden_dim, source_dim, key_dim, 1], "zeros"
         self.gru = GruCell(hidden_dim, name="gru")
-        self.attention = AdditiveAttention(hidden_dim, source_dim, align_dim, name="attention")
+        widths = hidden_dim, source_dim, align_dim
+        self.attention = alignment_of(config.score, *widths, config.num_places, name="attention")
         self.context = keras.layers.Dense(3 * hidden_dim, use_bias=False, kernel_initializer=small(), name="context")
 
     def build(self, shape):
@@ -107,7 +129,7 @@ class Embedding(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("xmodels")
 class RnnSearch(Backbone):
-    """A bidirectional GRU encoder, and a GRU decoder with additive attention.
+    """A bidirectional GRU encoder, and a GRU decoder with attention, by default additive.
 
     Call arguments:
         features: `token_ids` int (B, S) and `padding_mask` bool (B, S), the source; `target_ids` int (B, T), the inputs of the
@@ -137,7 +159,7 @@ class RnnSearch(Backbone):
             for i in range(config.num_layers)
         ]
         self.begin = keras.layers.Dense(width, "tanh", use_bias=False, kernel_initializer=small(), name="begin")  # W_s
-        cell = AttentiveGruCell(width, config.hidden_dim, config.intermediate_dim, name="cell")
+        cell = AttentiveGruCell(config, name="cell")
         self.gates = keras.layers.Dense(3 * width, kernel_initializer=small(), name="gates")
         self.steps = keras.layers.RNN(cell, return_sequences=True, return_state=True, name="steps")
         # U_o s + V_o e + C_o c, as one product with their concatenation.

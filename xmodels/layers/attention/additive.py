@@ -15,12 +15,12 @@ class AdditiveAttention(keras.layers.Layer):
         align_dim: A, the width of W s and U h.
 
     Call arguments:
-        query: s, (B, Q).
+        query: s, (B, Q), or those of T steps at once, (B, T, Q).
         keys: U h, (B, S, A), as `project` returns it, once for all queries.
         bias: (B, S), as `bias_of` returns it.
 
     Returns:
-        float32 (B, S), summing to one over the real tokens of the source, and 0 at padding.
+        float32 (B, S) or (B, T, S), summing to one over the real tokens of the source, and 0 at padding.
     """
 
     def __init__(self, query_dim: int, key_dim: int, align_dim: int, **kwargs):
@@ -46,6 +46,10 @@ class AdditiveAttention(keras.layers.Layer):
         return self.key(states)
 
     def call(self, query, keys, bias):
+        if len(query.shape) == 3:
+            inner = ops.tanh(ops.expand_dims(self.query(query), 2) + ops.expand_dims(keys, 1))  # (B, T, S, A)
+            scores = ops.cast(ops.einsum("btsa,a->bts", inner, ops.cast(self.scale, inner.dtype)), "float32")
+            return ops.softmax(scores + ops.expand_dims(ops.cast(bias, "float32"), 1), axis=-1)
         inner = ops.tanh(ops.expand_dims(self.query(query), 1) + keys)  # (B, S, A)
         scores = ops.cast(ops.einsum("bsa,a->bs", inner, ops.cast(self.scale, inner.dtype)), "float32")
         return ops.softmax(scores + ops.cast(bias, "float32"), axis=-1)
