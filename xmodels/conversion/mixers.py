@@ -9,7 +9,7 @@ from xmodels.layers import mixers
 from xmodels.models.backbone import named_weights
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import model_class
-from xmodels.models.mixing import MixerConfig
+from xmodels.models.mixing import MixerConfig, check_mixer
 
 
 def change_mixer(loaded: Checkpoint, name: str, numbers: str | None = None, length: int | None = None) -> Checkpoint:
@@ -58,7 +58,7 @@ def check(loaded: Checkpoint, model: type, name: str, length: int | None) -> Non
     if not isinstance(loaded.config, MixerConfig):
         raise UsageError(f"--to_mixer={name}: the attention of the network {loaded.model} cannot be chosen.")
     try:
-        mixers.check_supports(mixers.find(name), model.mixer_must_support)
+        check_mixer(name, model)
     except ValueError as error:
         raise UsageError(f"--to_mixer={name}: {error}") from None
     if length and length < loaded.config.longest:

@@ -12,6 +12,16 @@ PREFIX = "mixer."  # of the numbers of a mixer, in config.json and in `--set`
 RETIRED = {"attention_window": "window"}  # fields of earlier versions: the number of a mixer that they were
 
 
+def check_mixer(name: str, model: type) -> None:
+    """Raises a ValueError where no mixer has this name, or it cannot stand in every place of a network that has a choice of it.
+
+    `model.mixer_must_support` are the fields of `Visible` that the network sets for it; networks that use it in several places have
+    `mixer_uses`, those of each.
+    """
+    for fields in getattr(model, "mixer_uses", None) or (model.mixer_must_support,):
+        mixers.check_supports(mixers.find(name), fields)
+
+
 @dataclasses.dataclass(frozen=True)
 class MixerConfig(AttentionConfig):
     """The mixer of all blocks, and its numbers.

@@ -19,7 +19,7 @@ from xmodels.conversion.formats import has_table, table_for, table_of
 from xmodels.jobs.pretrain import length_schedule, system_settings
 from xmodels.jobs.pretrain.batches import rows_per_batch
 from xmodels.jobs.step_options import check_batch_size
-from xmodels.layers import mixers
+from xmodels.models import mixing
 from xmodels.models.config import TokenConfig
 from xmodels.models.folder import read_json
 from xmodels.models.mixing import PREFIX, MixerConfig
@@ -52,7 +52,7 @@ def check_mixer(options, system) -> None:
             "a system such as bert or gpt2."
         )
     try:
-        mixers.check_supports(mixers.find(options.mixer), system.MODEL.mixer_must_support)
+        mixing.check_mixer(options.mixer, system.MODEL)
     except ValueError as error:
         raise UsageError(f"--mixer={options.mixer}: {error}") from None
 

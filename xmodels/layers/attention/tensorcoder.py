@@ -61,7 +61,7 @@ class TensorCoder(ProjectedMixer):
             first = ops.shape(x)[1]
             return self.merge(self.mix_by_chunks(query[:, :first], key[:, :first], value, counts[:, :first])[0])
         sums = ops.einsum("blhx,blhy->bhxy", query, key)
-        matrices = self.matrices(sums, counts[:, -1, None, None, None])
+        matrices = self.matrices(sums, ops.max(counts, axis=1, initial=0.0)[:, None, None, None])
         return self.merge(ops.cast(ops.einsum("bhxy,blhy->blhx", matrices, ops.cast(value, "float32")), value.dtype))
 
     def matrices(self, sums, counts):
