@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 WARMUP, STEPS = 100, 1000
 GROUPS = (
     ("Down to nothing", ("bert_linear", "linear", "gpt_linear", "cosine", "polynomial")),
-    ("On and on", ("constant", "noam", "inverse_sqrt", "t5_inverse_sqrt")),
+    ("On and on", ("constant", "noam", "inverse_sqrt", "t5_inverse_sqrt", "root_decay")),
     ("There and back", ("slanted_triangular",)),
 )
 

@@ -293,7 +293,12 @@ FROM_LABELS_READING = Reading(
 
 def reading_without_system(network: Any) -> Reading | None:
     """Returns the `Reading` of a network that no system pretrains; None if there is none."""
-    return dataclasses.replace(FROM_LABELS_READING, **network.read_as) if network.from_labels else None
+    if not network.from_labels:
+        return None
+    fields = dict(network.read_as)
+    if "frame" in fields:
+        fields["frame"] = Frame.of(fields["frame"])
+    return dataclasses.replace(FROM_LABELS_READING, **fields)
 
 
 def plain_reading(network: Any, vocabulary: Vocabulary, generates: bool) -> Reading:

@@ -24,7 +24,7 @@ class Backbone(keras.Model):
     fits_words: ClassVar[bool] = False  # it has `targets`, vectors of words near those of the places that they fit
     unknown_words_are_zeros: ClassVar[bool] = False  # in a table of given vectors that does not learn
     from_labels: ClassVar[bool] = False  # trained on labelled texts from random weights, without a pretraining system
-    # Fields of the `interfaces.reading.Reading` of such a network that are not those of all others.
+    # Fields of the `interfaces.reading.Reading` of such a network that are not those of all others; a `frame` is a string.
     read_as: ClassVar[Mapping[str, Any]] = {}
     carries_memory: ClassVar[bool] = False  # carries a memory from segment to segment, like Transformer-XL
     reads: ClassVar[Features] = {"token_ids": Feature((None,)), "padding_mask": Feature((None,), "bool")}

@@ -66,6 +66,7 @@ class LearningOptions(TrainingOptions):
     min_lr_ratio: float = 0.0
     lr_power: float = 1.0
     layerwise_lr_decay: float = 1.0
+    ema_decay: float | None = None  # that of the system, usually 0
     save_checkpoints_steps: int = 500
 
 

@@ -149,7 +149,7 @@ def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None,
     flags = reader.options = dataclasses.replace(given, **reader.defaults())
     options = reader.of_this_phase(flags)
     finetuning, loaded = finetuning_of(options, loaded, led)
-    reader.recipe = finetuning
+    finetuning = reader.recipe = reader.extend(finetuning) if learns == TASK else finetuning
     if lead is not None and finetuning.phases:
         lead(finetuning.phases)
         last = os.path.join(options.model_dir, finetuning.phases[-1].name)

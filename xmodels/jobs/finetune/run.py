@@ -164,11 +164,13 @@ def _most_per_epoch(options: Options, num_rows: int) -> float:
 
 def existing_run(options: Options, loaded, labels: list[str], num_rows: int, tokenizer: Tokenizer) -> run_folder.Claim:
     """Returns what --model_dir holds of the run that these make; raises where it holds another one. Changes nothing."""
-    phase = reader_of(options).of_this_phase(options)
+    reader = reader_of(options)
+    phase = reader.of_this_phase(options)
     finetuning, loaded = finetuning_of(phase, loaded)
+    finetuning = reader.extend(finetuning)
     per_epoch = _most_per_epoch(options, num_rows) * finetuning.steps_per_step
     optimization = optimization_of(phase, num_steps_of(phase, per_epoch), per_epoch)
-    phases = phase_names(reader_of(options), finetuning)
+    phases = phase_names(reader, finetuning)
     return _identity(options, loaded, labels, optimization, tokenizer, phases).existing()
 
 

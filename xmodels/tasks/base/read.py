@@ -27,6 +27,8 @@ from xmodels.training.finetuning import FineTuning, Phase
 from xmodels.training.watching.progress import print_status
 
 SHOWN = 5  # skipped rows that are listed
+# Of systems whose papers say nothing of these.
+UNUSUAL = {"gradual_unfreezing": 0.0, "language_model_epochs": 0.0, "ema_decay": 0.0}
 LORA_RATE = 5e-4  # of RoBERTa's base with adapters (Hu et al., 2021, table 9)
 
 
@@ -166,6 +168,11 @@ class Reader:
         if self.options.freeze_backbone:
             backbone.trainable = False
 
+    def extend(self, recipe: FineTuning) -> FineTuning:
+        """Returns the recipe of the system with what the task learns from in addition, such as texts without labels; by default
+        unchanged."""
+        return recipe
+
     def use_teacher(self, load: Callable[[str], Any]) -> None:
         """Opens the run that --teacher names; tasks that take the flag define it.
 
@@ -205,7 +212,7 @@ class Reader:
         Raises:
             UsageError: a flag is given that this network cannot use.
         """
-        options, numbers = self.options, {"gradual_unfreezing": 0.0, "language_model_epochs": 0.0} | self.numbers
+        options, numbers = self.options, UNUSUAL | self.numbers
         if options.auxiliary_lm_weight is not None and not self.models_language:
             raise UsageError(
                 f"--auxiliary_lm_weight={options.auxiliary_lm_weight:g}: the network of --init_checkpoint="
@@ -222,7 +229,8 @@ class Reader:
         if getattr(options, "lora_rank", None):
             numbers["learning_rate"] = max(LORA_RATE, numbers["learning_rate"])
         if options.optimizer not in (None, numbers["optimizer"]):
-            numbers.pop("adam_epsilon", None)  # another optimizer has its own default
+            for name in ("adam_epsilon", "momentum"):  # another optimizer has its own defaults
+                numbers.pop(name, None)
         return {name: value for name, value in numbers.items() if getattr(options, name) is None}
 
     def evaluation_files(self) -> list[tuple[str, str]]:

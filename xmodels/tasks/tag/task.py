@@ -43,8 +43,7 @@ class Tag(Task):
         self.reading, mix = (reading or Reading()).build_layer_mix()
         if mix is not None and not self._settings.feature_layers:
             self.layer_mix = mix
-        initializer = self.reading.initializer(config)
-        self.head = keras.layers.Dense(len(self.label_names), kernel_initializer=initializer, name="head")
+        self.head = self.make_head(config)
         self.dropout = Dropout(self.reading.dropout_rate(config))
         if len(self._settings.feature_layers) > 1 and self._settings.combine_layers != "concat":
             self.mix = ScalarMix(len(self._settings.feature_layers))
@@ -54,6 +53,11 @@ class Tag(Task):
             self.bilstm = BiLstm(self._settings.bilstm_dim, BILSTM_LAYERS, self.reading.dropout_rate(config))
         if self._settings.crf:
             self.crf = LinearChain(**may_stand(self.label_names))
+
+    def make_head(self, config) -> keras.layers.Layer:
+        """Returns the layer that scores the tags of each state: (B, L, D) -> (B, L, C)."""
+        initializer = self.reading.initializer(config)
+        return keras.layers.Dense(len(self.label_names), kernel_initializer=initializer, name="head")
 
     @property
     def settings(self) -> dict:
@@ -101,8 +105,12 @@ class Tag(Task):
         first = ops.sum(ops.where(first_words(words), batch["word_ids"], 0), axis=1)  # (B,), of its text
         return {**outputs, "words": words, "opens": ops.equal(first, 0)}
 
+    def word_weights(self, batch):
+        """Returns what each place counts, float32 (B, L)."""
+        return batch["label_weights"] * ops.expand_dims(ops.cast(batch["example_weights"], "float32"), 1)
+
     def score(self, outputs, batch, backbone):
-        weights = batch["label_weights"] * ops.expand_dims(ops.cast(batch["example_weights"], "float32"), 1)  # (B, L)
+        weights = self.word_weights(batch)
         answer = batch["labels"], outputs["logits"], weights
         metrics = {"emission_accuracy" if self._settings.crf else "accuracy": weighted_accuracy(*answer)}
         if not self._settings.crf:

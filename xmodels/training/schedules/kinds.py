@@ -10,6 +10,7 @@ SCHEDULES = {
     "noam": "Noam",
     "inverse_sqrt": "InverseSquareRoot",
     "t5_inverse_sqrt": "Plateau",
+    "root_decay": "RootDecay",
     "slanted_triangular": "SlantedTriangular",
     "gpt_linear": "ProductDecay",
 }

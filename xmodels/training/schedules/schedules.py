@@ -113,6 +113,22 @@ class Plateau(_Schedule):
 
 @keras.saving.register_keras_serializable("xmodels")
 @dataclasses.dataclass(eq=False)
+class RootDecay(_Schedule):
+    """The schedule of Cross-View Training (tensorflow/models, `cvt_text`): peak * min(1, step / warmup) / (1 + 0.005 * sqrt(step)).
+
+    The decay also acts during the warmup, so no step has the peak.
+    """
+
+    decay: float = 0.005
+
+    def __call__(self, step):
+        step = _float(step)
+        rising = ops.minimum(step / self.warmup, 1.0) if self.warmup else 1.0
+        return self.peak * rising / (1.0 + self.decay * ops.sqrt(step))
+
+
+@keras.saving.register_keras_serializable("xmodels")
+@dataclasses.dataclass(eq=False)
 class SlantedTriangular(_Schedule):
     """ULMFiT's schedule (Howard and Ruder, 2018, section 3.2): linear from peak / ratio to the peak, and slowly back.
 
