@@ -142,6 +142,8 @@ def test_what_a_resumed_run_must_keep():
         "label_separator",
         "distill_file",
         "distill_divergence",
+        "unlabelled_file",
+        "views",
         "train_fraction",
         "num_train_examples",
         "init_head",

@@ -109,3 +109,11 @@ def test_every_schedule_is_rebuilt_from_its_config_and_needs_no_warm_up(name):
         assert np.isfinite(values).all() and 0.9e-3 < values.max() <= 1.001e-3 or warmup == 5 and name in (
             "bert_linear", "gpt_linear")  # fmt: skip
         assert values.min() >= 0.0
+
+
+def test_root_decay_is_the_formula_of_cross_view_training():
+    steps = np.array([0, 1, 2500, 5000, 200_000])
+    expected = 0.5 * np.minimum(1.0, steps / 5000) / (1 + 0.005 * np.sqrt(steps))
+    found = rates(steps, "root_decay", 0.5, 5000, 200_000)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert round(found[3], 4) == 0.3694
