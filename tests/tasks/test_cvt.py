@@ -300,12 +300,12 @@ def test_texts_in_and_entities_out_of_python_and_of_a_saved_model(start, tmp_pat
     run, served = tmp_path / "run", tmp_path / "served"
     numbers = {"num_train_epochs": 24, "eval_file": start["train_file"].with_name("dev.conll")}
     assert invoke("finetune", **start | numbers, model_dir=run) == 0
-    assert json.loads((run / "results.json").read_text())["evaluation"]["entity_f1"] == 1.0
+    assert json.loads((run / "results.json").read_text())["results"]["evaluation entity_f1"] == 1.0
     text = "Ann met Bob in New York ."
     (found,) = xmodels.load(str(run)).predict([text])
     assert [(each.text, each.type) for each in found.entities] == [("Ann", "PER"), ("Bob", "PER"), ("New York", "LOC")]
     assert invoke("export_model", model_dir=run, export_dir=served) == 0
-    answered = tf.saved_model.load(str(served)).signatures["serving_default"](text=tf.constant([text]))
+    answered = tf.saved_model.load(str(served / "1")).signatures["serving_default"](text=tf.constant([text]))
     assert [each.decode() for each in answered["entity"].numpy()[0]] == ["Ann", "Bob", "New York"]
 
 
