@@ -11,18 +11,22 @@ def end_of(vocabulary: Vocabulary) -> int:
     return vocabulary[EOS if EOS in vocabulary else SEP]
 
 
-def frame_parallel(vocabulary: Vocabulary, sequence_length: int, ends_source: bool = True) -> Op:
+def frame_parallel(
+    vocabulary: Vocabulary, sequence_length: int, ends_source: bool = True, start: int | None = None
+) -> Op:
     """Returns source and target, each with an end token; the decoder reads the target moved on by one place.
 
-    At its first place stands the padding token, of which tensor2tensor's decoders see a vector of zeros.
+    By default the padding token stands at its first place, of which tensor2tensor's decoders see a vector of zeros.
 
     Args:
         ends_source: whether the source has an end token too.
+        start: the token at the first place of what the decoder reads; None for padding.
 
     Reads:  token_ids (B, N) both sides side by side, segment_lengths (B, 2), each less than `sequence_length`.
     Writes: token_ids, padding_mask (B, L) of the source; target_ids, labels, label_weights (B, L).
     """
     end, pad = end_of(vocabulary), vocabulary[PAD]
+    first = pad if start is None else start
 
     def op(features):
         features = dict(features)
@@ -35,7 +39,7 @@ def frame_parallel(vocabulary: Vocabulary, sequence_length: int, ends_source: bo
         features["token_ids"], features["padding_mask"] = source, place < lengths[:, :1] + int(ends_source)
         features["labels"] = target
         features["label_weights"] = tf.cast(place <= lengths[:, 1:], tf.float32)
-        features["target_ids"] = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=pad)
+        features["target_ids"] = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=first)
         return features
 
     def side(both, start, length, last):

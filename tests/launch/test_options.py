@@ -97,6 +97,8 @@ def test_what_a_resumed_run_must_keep():
         "length_schedule",
         "recipe",
         "nonmonotonic_average",
+        "init_encoder",
+        "init_decoder",
     }
     of_rows = {
         "lora_rank",

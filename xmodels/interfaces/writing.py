@@ -22,7 +22,7 @@ class Writing:
             weights are in the model folder.
         task: the folder of `xmodels/tasks` whose `answer` generates: `language_model` continues a prompt, `translate` generates
             the target of a source.
-        start: the role of the first token that the decoder reads.
+        start: the role of the first token that the decoder reads; None for the token that ends a text.
         end: roles of the token that ends a text; the first one that the vocabulary has is used.
         opening: the role of the token with which sources and targets begin; None for none.
         opens_targets: whether targets begin with it too.
@@ -37,7 +37,7 @@ class Writing:
 
     objective: Callable[[Any], Objective]
     task: str = "language_model"
-    start: str = PAD
+    start: str | None = PAD
     end: tuple[str, ...] = (EOS, SEP)
     opening: str | None = None
     opens_targets: bool = True
@@ -57,7 +57,7 @@ class Writing:
 
     def start_id(self, vocabulary: Vocabulary) -> int:
         """Returns the id of the first token that the decoder reads."""
-        return vocabulary[self.start]
+        return self.end_id(vocabulary) if self.start is None else vocabulary[self.start]
 
     def end_id(self, vocabulary: Vocabulary) -> int:
         """Returns the id of the token that ends a text."""

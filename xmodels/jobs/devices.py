@@ -11,7 +11,7 @@ from xmodels.training.devices import allocator, distribution
 from xmodels.training.devices.tpu import Tpu
 from xmodels.training.devices.workers import Workers
 
-PATHS = ("model_dir", "data_dir", "input_file", "train_file", "init_checkpoint")
+PATHS = ("model_dir", "data_dir", "input_file", "train_file", "init_checkpoint", "init_encoder", "init_decoder")
 
 
 def choose(options) -> tf.distribute.Strategy:

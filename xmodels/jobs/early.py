@@ -30,8 +30,9 @@ def check_pretraining(options) -> None:
     for folder in (options.data_dir, options.eval_data_dir):
         if folder:
             Manifest.read(folder)
-    if options.init_checkpoint:
-        check_checkpoint(options.init_checkpoint)
+    for given in (options.init_checkpoint, options.init_encoder, options.init_decoder):
+        if given:
+            check_checkpoint(given)
 
 
 def check_finetuning(options) -> None:

@@ -7,6 +7,7 @@ import keras
 
 from data_pipelines.features import Feature, Features
 from xmodels.models.config import TokenConfig
+from xmodels.models.parts import Part
 
 
 class Backbone(keras.Model):
@@ -28,6 +29,8 @@ class Backbone(keras.Model):
     read_as: ClassVar[Mapping[str, Any]] = {}
     carries_memory: ClassVar[bool] = False  # carries a memory from segment to segment, like Transformer-XL
     reads: ClassVar[Features] = {"token_ids": Feature((None,)), "padding_mask": Feature((None,), "bool")}
+    # Networks as which an encoder and a decoder may begin (`adopt_part`). It holds for this class alone, not for subclasses.
+    begins_as: ClassVar[tuple[str, ...]] = ()
     may_read: ClassVar[Features] = {}  # optional features; with `pack_ids`, it reads packed rows (`ops.packing`)
 
     def __init__(self, config: TokenConfig, **kwargs):
@@ -75,6 +78,25 @@ class Backbone(keras.Model):
             (model, config, values), converted to this network if possible.
         """
         return model, config, values
+
+    @classmethod
+    def adopt_part(
+        cls, part: str, config: TokenConfig, model: str, loaded: TokenConfig, values: Mapping[str, Any], source: str
+    ) -> Part:
+        """Converts weights of a language model to those of a part of this network; networks with `begins_as` define it.
+
+        Args:
+            part: "encoder" or "decoder".
+            config: of this network.
+            model, loaded, values: the name of the other network, one of `begins_as`; its configuration, and {name: array} of its
+                weights and those of its heads.
+            source: names the checkpoint in errors.
+
+        Raises:
+            CheckpointError: it is of a kind that does not suit.
+            TypeError: the network has no such parts.
+        """
+        raise TypeError(f"{cls.__name__} must define `adopt_part`.")
 
     @classmethod
     def word_vectors(cls, values: Mapping[str, Any]):

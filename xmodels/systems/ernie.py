@@ -147,7 +147,7 @@ def recipe(
 def check_dialogues(name: str, records: Records, others: Pairs) -> None:
     """Raises a UsageError where --task_data names no dialogues that go with the text."""
     flag = f"--task_data={name}:..."
-    if name != DIALOGUE or others.labels:
+    if name != DIALOGUE or others.labels or others.is_plain:
         raise UsageError(
             f"{flag}: --system=ernie has one further task, --task_data=dialogue:FOLDER, with records of `create_pretraining_data "
             "--packing=dialogue`."

@@ -142,7 +142,8 @@ def _tasks(vocabulary, records: Records, config: ErnieConfig, options: Options) 
             )
         if not pairs.labels:
             raise UsageError(
-                f"--task_data={name}:...: these records are dialogues; --system=ernie2 learns {name} from labelled pairs."
+                f"--task_data={name}:...: these records are {'plain text' if pairs.is_plain else 'dialogues'}; --system=ernie2 learns "
+                f"{name} from labelled pairs."
             )
         kind, title = relations[name]
         frame = frame_pair(vocabulary, pairs.sequence_length)

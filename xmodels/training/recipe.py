@@ -20,17 +20,19 @@ BERT_RATE = 1e-4  # peak of BERT's AdamW (Devlin et al., 2018, appendix A.2)
 
 @dataclasses.dataclass(frozen=True)
 class Pairs:
-    """Records of --task_data: labelled ones of one or two texts, or dialogues.
+    """Records of --task_data: labelled ones of one or two texts, dialogues, or streams of plain text.
 
     Attributes:
-        labels: their names, in the order of their ids; of dialogues none.
+        labels: their names, in the order of their ids; of dialogues and plain text none.
         sequence_length: with special tokens.
         units: as of `Records`.
+        is_plain: whether they are streams of plain text.
     """
 
     labels: tuple[str, ...]
     sequence_length: int
     units: tuple[str, ...] = ()
+    is_plain: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,6 +18,7 @@ from xmodels.conversion.configurations import config_from
 from xmodels.conversion.formats import has_table, table_for, table_of
 from xmodels.jobs.pretrain import length_schedule, system_settings
 from xmodels.jobs.pretrain.batches import rows_per_batch
+from xmodels.jobs.pretrain.initial_parts import named_parts
 from xmodels.jobs.step_options import check_batch_size
 from xmodels.models import mixing
 from xmodels.models.config import TokenConfig
@@ -70,7 +71,7 @@ def small_numbers(options, system) -> Small | None:
             f"--recipe=small: --system={options.system} has the numbers of its paper only. Leave the flag out, or take one of "
             f"{', '.join(name for name in systems.names() if hasattr(systems.load(name), 'SMALL'))}."
         )
-    if options.recipe == "auto" and (options.init_checkpoint or options.model_config_file):
+    if options.recipe == "auto" and (options.init_checkpoint or options.model_config_file or named_parts(options)):
         return None
     if options.recipe == "auto" and not is_small(system, options.size):
         return None

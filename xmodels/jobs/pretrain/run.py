@@ -8,7 +8,7 @@ from data_pipelines.errors import UsageError
 from xmodels import systems
 from xmodels.jobs import devices, dry_run
 from xmodels.jobs.average_checkpoints import run as average
-from xmodels.jobs.pretrain import evaluation, length_schedule, network, plateau
+from xmodels.jobs.pretrain import evaluation, initial_parts, length_schedule, network, plateau
 from xmodels.jobs.pretrain import records as pretraining_records
 from xmodels.jobs.pretrain.evaluation import Evaluated
 from xmodels.jobs.pretrain.options import Options
@@ -62,6 +62,7 @@ def check_flags(options: Options) -> ModuleType:
     system = systems.load(options.system)
     preflight.check_writable(options.model_dir)
     network.check_size(options, system)
+    initial_parts.check_flags(options, system)
     parse_system_options(options.set, system)  # raises what is wrong with it
     network.check_mixer(options, system)
     average.check(options.ema_decay, options.average_checkpoints, options.nonmonotonic_average)

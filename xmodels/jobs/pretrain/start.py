@@ -1,16 +1,18 @@
 """How a pretraining begins: from random weights, from a checkpoint, or from its last state."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from data_pipelines.errors import CheckpointError, UsageError
-from data_pipelines.text.vocabulary import first_difference
+from data_pipelines.errors import CheckpointError
 from xmodels.conversion import convert
 from xmodels.conversion.positions import extend_positions
 from xmodels.jobs.pretrain import records as pretraining_records
+from xmodels.jobs.pretrain.initial_parts import load_parts
 from xmodels.jobs.pretrain.plan import Plan
+from xmodels.jobs.pretrain.vocabularies import check_vocabulary
 from xmodels.models.backbone import named_weights
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.config import TokenConfig
@@ -24,16 +26,19 @@ OF_WEIGHTS = ("share_embeddings",)  # choices on which it depends which weights 
 
 
 def prepare_start(plan: Plan) -> Callable[[], State]:
-    """Opens the checkpoint to start from; returns what gives the network its weights, and the first state.
+    """Opens the checkpoints to start from; returns what gives the network its weights, and the first state.
 
     Raises:
         ReportedError: the checkpoint cannot be read, or does not fit the network.
     """
     initial, learner = load_initial(plan), plan.learner
+    parts = load_parts(plan.options, learner.backbone, plan.tokenizer.vocabulary.tokens)
 
     def begin() -> State:
         if initial:
             initialize(initial, plan.options.init_checkpoint, learner.backbone, learner.objective)
+        if parts:
+            parts.assign(learner.backbone, functools.partial(assign_heads, learner.objective))
         position = checkpoints.Position(lost=tuple(sorted(plan.source.lost)))
         return State(0, plan.options.seed, dict.fromkeys(learner.streams, position))
 
@@ -96,7 +101,7 @@ def check_start(loaded: Checkpoint, source: str, model: type, config: TokenConfi
             f"--init_checkpoint={source}: holds the network {loaded.model!r}, but --system trains {name!r}. Give a checkpoint "
             f"of {name!r}, or a --system that trains {loaded.model!r}."
         )
-    _check_vocabulary(loaded, source, config.vocabulary_size, tokens)
+    check_vocabulary(loaded, f"--init_checkpoint={source}", config.vocabulary_size, tokens)
     there, here = loaded.config.values(), config.values()
     unused = ("dropout", "initializer_stddev")  # by loaded weights
     differ = {n: (there.get(n), here[n]) for n in here if there.get(n) != here[n] and not n.endswith(unused)}
@@ -114,28 +119,6 @@ def check_start(loaded: Checkpoint, source: str, model: type, config: TokenConfi
             f"Warning: --init_checkpoint={source} was trained with other settings ({listed}). To keep its own, give "
             "--model_config_file with the config.json in its folder."
         )
-
-
-def _check_vocabulary(loaded: Checkpoint, source: str, size: int, tokens: list[str] | None) -> None:
-    if loaded.config.vocabulary_size != size:
-        raise UsageError(
-            f"--init_checkpoint={source}: its vocabulary has {loaded.config.vocabulary_size} pieces, that of the "
-            f"records {size}. Make the records with the vocabulary of the checkpoint."
-        )
-    known = tokens_of(loaded)
-    place = first_difference(known, tokens) if known and tokens else None
-    if place is None:
-        return
-    raise UsageError(
-        f"--init_checkpoint={source}: its vocabulary has as many pieces as that of the records, but others or in another order: "
-        f"id {place} is {known[place : place + 1]} there, {tokens[place : place + 1]} here. "
-        "Make the records with the vocabulary of the checkpoint."
-    )
-
-
-def tokens_of(loaded: Checkpoint) -> list[str] | None:
-    """Returns the tokens of a checkpoint's vocabulary, in order of their ids; None where it has none."""
-    return loaded.tokenizer.open().vocabulary.tokens if loaded.tokenizer else None
 
 
 def initialize(loaded: Checkpoint, source: str, backbone, objective) -> None:

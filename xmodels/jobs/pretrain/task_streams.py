@@ -29,8 +29,8 @@ def check_flags(options, recipe: Recipe) -> None:
     given += ["task_schedule"] * (options.task_schedule not in (None, "continual"))
     if not recipe.curriculum and given:
         raise UsageError(
-            f"--{given[0]}: --system={options.system} has no tasks to choose from. It is there for ernie2, and for ernie with "
-            "--task_data=dialogue:FOLDER."
+            f"--{given[0]}: --system={options.system} has no tasks to choose from. It is there for ernie2, for ernie with "
+            "--task_data=dialogue:FOLDER, and for lstm_seq2seq with --task_data=source:FOLDER,target:FOLDER."
         )
     for name in LONGER if recipe.curriculum else ():
         if getattr(options, name) not in (None, False, "none"):
@@ -47,12 +47,12 @@ def _are_labelled(pairs: RecordSource) -> bool:
 
 
 def open_pairs(options, source: RecordSource, vocabulary_size: int, flag: str = "task_data") -> dict[str, RecordSource]:
-    """Returns the labelled records of --task_data, or of another flag, by the name of their task.
+    """Returns the records of --task_data, or of another flag, by the name of their task.
 
     Raises:
         UsageError: the flag is no `NAME:FOLDER,...`.
-        DataError: records are neither of `create_finetuning_data --task=classify` nor dialogues, of another vocabulary, longer, or
-            of one label.
+        DataError: records are neither of `create_finetuning_data --task=classify` nor dialogues or streams, of another vocabulary,
+            longer, or of one label.
     """
     found: dict[str, RecordSource] = {}
     given = getattr(options, flag)
@@ -62,11 +62,11 @@ def open_pairs(options, source: RecordSource, vocabulary_size: int, flag: str = 
             raise UsageError(f"--{flag}={given}: expected NAME:FOLDER, such as discourse:pairs; each name once.")
         pairs = RecordSource(folder)
         theirs, ours = pairs.manifest.settings, source.manifest.settings
-        if not are_dialogues(pairs) and not _are_labelled(pairs):
+        if not (are_dialogues(pairs) or are_plain(pairs) or _are_labelled(pairs)):
             kind = f"task {theirs.task}, labels {theirs.label_names}" if theirs.task else f"--packing={theirs.packing}"
             raise DataError(
                 f"--{flag}={part}: expected records of `create_finetuning_data --task=classify` with two labels or more, or of "
-                f"`create_pretraining_data --packing=dialogue`. Found: {kind}."
+                f"`create_pretraining_data --packing=dialogue` or stream. Found: {kind}."
             )
         if theirs.vocabulary_sha256 != ours.vocabulary_sha256:
             raise DataError(
@@ -84,6 +84,11 @@ def open_pairs(options, source: RecordSource, vocabulary_size: int, flag: str = 
         check_contents(pairs, vocabulary_size)
         found[name] = pairs
     return found
+
+
+def are_plain(records: RecordSource) -> bool:
+    """Returns whether they are streams of plain text, which need no labels."""
+    return records.manifest.settings.packing == "stream"
 
 
 def are_dialogues(records: RecordSource) -> bool:
@@ -118,7 +123,12 @@ def add_pairs(records: Records, pairs: Mapping[str, RecordSource]) -> Records:
     """Returns the records with what the recipe must know of labelled ones."""
     settings = {name: source.manifest.settings for name, source in pairs.items()}
     labelled = {
-        name: Pairs(tuple(s.label_names or ()), s.max_sequence_length, pretraining_records.units_of(pairs[name]))
+        name: Pairs(
+            tuple(s.label_names or ()),
+            s.max_sequence_length,
+            pretraining_records.units_of(pairs[name]),
+            are_plain(pairs[name]),
+        )
         for name, s in settings.items()
     }
     return dataclasses.replace(records, labelled=labelled)
@@ -129,7 +139,8 @@ def apply_schedule(
 ) -> tuple[Recipe, TaskSchedule | None]:
     """Returns the recipe with the steps of its schedule; None for one without tasks.
 
-    Tasks that usually are learnt together have steps in proportion to their examples (ERNIE's text and dialogues).
+    Tasks that usually are learnt together have steps in proportion to their examples (ERNIE's text and dialogues), unless the recipe
+    says otherwise.
 
     Raises:
         UsageError: the flags contradict each other, or the run that --model_dir holds.
@@ -142,7 +153,7 @@ def apply_schedule(
     schedule = make_schedule(
         options.task_schedule or curriculum.schedule, options.task_steps, options.num_train_steps, curriculum.tasks,
         curriculum.usual, recipe.num_steps, options.seed, curriculum.missing,
-        sizes if curriculum.schedule == "joint" else None,
+        sizes if curriculum.schedule == "joint" and curriculum.by_examples else None,
     )  # fmt: skip
     before = _read_stored_settings(options.model_dir)
     _check_resume(options, before, schedule, pairs)
@@ -191,8 +202,8 @@ def make_streams(
     for name in schedule.tasks:
         task = recipe.curriculum.tasks[name]
         objective, own = task.objective(), pairs[name] if task.labelled else source
-        if not task.labelled or are_dialogues(own):
-            pretraining_records.check_features(options, own, objective, recipe.packings)
+        if not task.labelled or are_dialogues(own) or are_plain(own):
+            pretraining_records.check_features(options, own, objective, task.packings or recipe.packings)
         seed = seed_of(options.seed, list(recipe.curriculum.tasks).index(name))
         batches = Batches(
             own, compose(task.frame, objective.transform()), recipe.batch_size, seed, objective.batch_features(backbone),
