@@ -84,7 +84,10 @@ def test_the_first_states_are_those_of_the_language_models_and_come_on_top_of_th
     states = found.hidden_states(BATCH)
     np.testing.assert_array_equal(states[1], source({"token_ids": SOURCE})["sequence_output"])
     np.testing.assert_array_equal(found.encode(BATCH), states[-1])
-    for part, (model, objective), tokens in (("encoder", (source, first), SOURCE), ("decoder", (target, second), TARGET)):
+    for part, (model, objective), tokens in (
+        ("encoder", (source, first), SOURCE),
+        ("decoder", (target, second), TARGET),
+    ):
         own = found.language_model(part, tokens)
         np.testing.assert_array_equal(own, model({"token_ids": tokens})["sequence_output"])
         logits = head.logits(own, found) if part == "encoder" else found.logits(own)
@@ -142,12 +145,19 @@ def test_steps_give_what_a_whole_pass_gives(numbers, cut):
 def test_padding_of_the_source_and_the_future_of_the_target_change_nothing():
     found = network()
     expected = np.array(found(BATCH)["sequence_output"])
-    wide = {"token_ids": np.pad(SOURCE, ((0, 0), (0, 3)), constant_values=9), "padding_mask": np.pad(REAL, ((0, 0), (0, 3)))}
+    wide = {
+        "token_ids": np.pad(SOURCE, ((0, 0), (0, 3)), constant_values=9),
+        "padding_mask": np.pad(REAL, ((0, 0), (0, 3))),
+    }
     np.testing.assert_allclose(found(BATCH | wide)["sequence_output"], expected, atol=1e-5)
     other = TARGET.copy()
     other[:, 3:] = 17
-    np.testing.assert_allclose(found(BATCH | {"target_ids": other})["sequence_output"][:, :3], expected[:, :3], atol=1e-6)
-    assert np.abs(np.array(found(BATCH | {"target_ids": other})["sequence_output"])[:, 3:] - expected[:, 3:]).max() > 1e-3
+    np.testing.assert_allclose(
+        found(BATCH | {"target_ids": other})["sequence_output"][:, :3], expected[:, :3], atol=1e-6
+    )
+    assert (
+        np.abs(np.array(found(BATCH | {"target_ids": other})["sequence_output"])[:, 3:] - expected[:, 3:]).max() > 1e-3
+    )
 
 
 def loss_and_gradients(found, objective, batch):
@@ -188,11 +198,15 @@ def test_the_weight_multiplies_the_loss_and_zero_leaves_that_of_translation(begu
     alone, expected = loss_and_gradients(found, Seq2Seq(0.0), BATCH | LEARNT)
     one, ones = loss_and_gradients(found, TargetLM(), text)
     third, thirds = loss_and_gradients(found, TargetLM(1 / 3), text)
-    assert third == pytest.approx(one / 3) and thirds["output_words.bias"] == pytest.approx(ones["output_words.bias"] / 3)
+    assert third == pytest.approx(one / 3) and thirds["output_words.bias"] == pytest.approx(
+        ones["output_words.bias"] / 3
+    )
     for objective in (SourceLM(CONFIG, 0.0), TargetLM(0.0)):
         nothing, sizes = loss_and_gradients(found, objective, text)
         assert alone + nothing == alone and not any(sizes.values())
-        (metric,) = [v for n, v in objective.score(objective.forward(found, text), text, found)[1].items() if "log" in n]
+        (metric,) = [
+            v for n, v in objective.score(objective.forward(found, text), text, found)[1].items() if "log" in n
+        ]
         assert float(metric[0]) > 0  # what it knows is still measured
     assert max(expected.values()) > 0
 

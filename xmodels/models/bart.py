@@ -16,6 +16,7 @@ from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.layer import Layer
 from xmodels.models.config import AttentionConfig
 from xmodels.models.transformer import Transformer, size
+from xmodels.models.transformer_parts import BERT_LIKE, from_bert
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +68,11 @@ class LearnedPositionTransformer(Transformer):
 
     config_class = BartConfig
 
+    @classmethod
+    def adopt_part(cls, part, config, model, loaded, values, source):
+        """Works as in `Backbone`."""
+        return from_bert(part, config, loaded, values)
+
     def make_embedding(self, config: BartConfig) -> keras.layers.Layer:
         return BartEmbedding(config, name="embedding")
 
@@ -88,6 +94,8 @@ class Bart(LearnedPositionTransformer):
 
     Without `target_ids` the decoder reads the source shifted right by one position (section 3.1), as for classification.
     """
+
+    begins_as = BERT_LIKE
 
     def __init__(self, config: BartConfig, **kwargs):
         super().__init__(config, **kwargs)

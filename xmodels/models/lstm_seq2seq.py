@@ -47,8 +47,8 @@ class LstmSeq2Seq(Backbone):
     """Two stacks of LSTMs; the first one of each is that of a language model, and so is the softmax of the decoder.
 
     Of both stacks the output of the first LSTM is added to that of the last: y = h^1 + h^L. A state h^1 of the decoder looks at the
-    source: its scores of the encoder's y give the weights a, and c = [sum a h^1; sum a y] is what all further LSTMs of the decoder read
-    beside the states below them. So without these LSTMs the decoder is a language model. All states begin as zeros.
+    source: its scores of the encoder's y give the weights a, and c = [sum a h^1; sum a y] is what all further LSTMs of the decoder
+    read beside the states below them. So without these LSTMs the decoder is a language model. All states begin as zeros.
 
     Call arguments:
         features: `token_ids` int (B, S) and `padding_mask` bool (B, S), the source, padded on the right; `target_ids` int (B, T), the
@@ -175,12 +175,14 @@ class LstmSeq2Seq(Backbone):
         """Works as in `Backbone`: word vectors and LSTM of a language model, and its softmax, for the encoder that of its loss."""
         if loaded.num_layers != 1:
             raise CheckpointError(
-                f"{source}: a language model of {loaded.num_layers} LSTMs; the first LSTM alone is taken over, so its softmax must read "
-                "that one. Give one of --set=num_layers=1."
+                f"{source}: a language model of {loaded.num_layers} LSTMs; the first one alone is taken over, so the softmax must "
+                "read that one. Give one of --set=num_layers=1."
             )
         heads = {name: f"objective.untied_lm.head.{name}" for name in ("kernel", "bias")}
         if missing := [name for name in heads.values() if name not in values]:
-            raise CheckpointError(f"{source}: holds no softmax ({missing[0]}). Give the folder of a run of --system=lstm_lm.")
+            raise CheckpointError(
+                f"{source}: holds no softmax ({missing[0]}). Give the folder of a run of --system=lstm_lm."
+            )
         table, softmax = ("", "objective.source_lm.head") if part == ENCODER else ("target_", "backbone.output_words")
         names = {
             "backbone.embedding.embeddings": f"backbone.{table}embedding.embeddings",

@@ -10,6 +10,7 @@ from xmodels.layers.attention.visible import Visible
 from xmodels.models.bart import BartConfig, LearnedPositionTransformer
 from xmodels.models.config import LARGEST
 from xmodels.models.transformer import size
+from xmodels.models.transformer_parts import BERT_LIKE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Mass(LearnedPositionTransformer):
     """
 
     config_class = MassConfig
+    begins_as = BERT_LIKE
     may_read = {
         **LearnedPositionTransformer.may_read,
         "encoder_mask": Feature((None,), "bool"),

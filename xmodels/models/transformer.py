@@ -19,6 +19,7 @@ from xmodels.layers.heads import tied_logits
 from xmodels.layers.positions import SINUSOIDS, PositionSignal
 from xmodels.models.backbone import Backbone
 from xmodels.models.config import AttentionConfig
+from xmodels.models.transformer_parts import from_gpt
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +79,7 @@ class Transformer(Backbone):
     encodes = True
     reads = {**Backbone.reads, "target_ids": Feature((None,))}
     may_read = {"position_ids": Feature((None,)), "target_position_ids": Feature((None,))}
+    begins_as = ("gpt",)
 
     def __init__(self, config: TransformerConfig, **kwargs):
         super().__init__(config, **kwargs)
@@ -138,6 +140,11 @@ class Transformer(Backbone):
     def attention_maps(self, features):
         """Returns the attention probabilities of every block of the encoder, num_layers tensors float32 (B, H, S, S)."""
         return attention_maps(self.encoder_blocks, self.hidden_states(features), Visible(features["padding_mask"]))
+
+    @classmethod
+    def adopt_part(cls, part, config, model, loaded, values, source):
+        """Works as in `Backbone`."""
+        return from_gpt(part, config, loaded, values)
 
     def start(self, features, length: int):
         """Encodes the source and returns the initial `past` of `decode`, for targets of at most `length` tokens."""

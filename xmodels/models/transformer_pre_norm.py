@@ -16,6 +16,8 @@ class PreNormTransformer(Transformer):
     Call arguments and results as in `Transformer`.
     """
 
+    begins_as = ("gpt2",)
+
     def __init__(self, config: TransformerConfig, **kwargs):
         super().__init__(config, **kwargs)
         self.encoder_norm, self.decoder_norm = (

@@ -50,8 +50,8 @@ def recipe(
     for name, text in records.labelled.items():
         if name not in (SOURCE, TARGET) or not text.is_plain:
             raise UsageError(
-                f"--task_data={name}:...: --system=lstm_seq2seq has plain text beside the pairs, --task_data=source:FOLDER,target:FOLDER "
-                "of records of `create_pretraining_data --packing=stream`."
+                f"--task_data={name}:...: --system=lstm_seq2seq reads plain text beside the pairs, records of "
+                "`create_pretraining_data --packing=stream`: --task_data=source:FOLDER,target:FOLDER."
             )
         tasks[name] = PretrainingTask(
             _language_model(name, config, options), frame_run(text.sequence_length), True, ("stream",)

@@ -92,7 +92,9 @@ def load_parts(options, backbone, tokens: list[str] | None) -> InitialParts | No
         check_vocabulary(checkpoint, source, config.vocabulary_size, tokens)
         found = model.adopt_part(part, config, checkpoint.model, checkpoint.config, checkpoint.values, source)
         _check_fit(found, source, config)
-        if taken := [name for name in found.values.keys() & values.keys() if not np.array_equal(values[name], found.values[name])]:
+        if taken := [
+            name for name in found.values.keys() & values.keys() if not np.array_equal(values[name], found.values[name])
+        ]:
             raise CheckpointError(
                 f"{sources[ENCODER]} and {sources[DECODER]} give {sorted(taken)[0]} different values, which encoder and decoder of "
                 f"{name_of(model)!r} share. Give one checkpoint for both, or leave one of the flags out."
@@ -123,7 +125,9 @@ def _check_fit(part: Part, source: str, config: TokenConfig) -> None:
 
 
 def _listed(differ: Mapping[str, tuple]) -> str:
-    return ", ".join(f"{name} {_written(there)} there, {_written(here)} here" for name, (there, here) in sorted(differ.items()))
+    return ", ".join(
+        f"{name} {_written(there)} there, {_written(here)} here" for name, (there, here) in sorted(differ.items())
+    )
 
 
 def _hint(differ: Mapping[str, tuple], config: TokenConfig) -> str:
