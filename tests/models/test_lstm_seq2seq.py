@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
-from keras import ops
 
 from data_pipelines.errors import CheckpointError
 from xmodels.models.backbone import named_weights
@@ -16,7 +15,7 @@ from xmodels.objectives.side_lm import SourceLM, TargetLM
 from xmodels.objectives.untied_lm import UntiedLM
 
 V, D = 20, 6
-CONFIG = LstmSeq2SeqConfig(V, D, num_layers=3, dropout=0.0)
+CONFIG = LstmSeq2SeqConfig(V, D, num_layers=2, dropout=0.0)
 SOURCE = np.array([[4, 7, 9, 2, 0, 0], [5, 3, 6, 8, 11, 2]])
 REAL = np.array([[1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1]], bool)
 TARGET = np.array([[2, 12, 13, 14, 5], [2, 15, 12, 2, 0]])
@@ -130,7 +129,7 @@ def test_the_network_is_the_loop_of_its_equations_with_one_set_of_weights_for_bo
     np.testing.assert_allclose(outputs["sequence_output"], h + top, atol=1e-5)
 
 
-@pytest.mark.parametrize("numbers", [{}, {"score": "additive", "num_layers": 2, "align_dim": 3}], ids=str)
+@pytest.mark.parametrize("numbers", [{}, {"score": "additive", "num_layers": 1, "align_dim": 3}], ids=str)
 @pytest.mark.parametrize("cut", [1, 2])
 def test_steps_give_what_a_whole_pass_gives(numbers, cut):
     found = network(**numbers)
@@ -211,18 +210,6 @@ def test_the_weight_multiplies_the_loss_and_zero_leaves_that_of_translation(begu
     assert max(expected.values()) > 0
 
 
-def test_compiled_the_gradients_are_the_same():
-    found = network()
-
-    def gradients():
-        with tf.GradientTape() as tape:
-            loss = ops.sum(found.logits(found(BATCH)["sequence_output"])[..., :3])
-        return tape.gradient(loss, [weight.value for weight in found.trainable_variables])
-
-    for one, other in zip(gradients(), tf.function(gradients, jit_compile=True)(), strict=True):
-        np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(other), atol=1e-4)
-
-
 def test_a_language_model_that_cannot_be_taken_over_is_named():
     _, _, values = language_model(1)
     deep = LstmLMConfig(V, D, num_layers=2)
@@ -231,5 +218,3 @@ def test_a_language_model_that_cannot_be_taken_over_is_named():
     headless = {name: value for name, value in values.items() if name.startswith("backbone.")}
     with pytest.raises(CheckpointError, match="--init_decoder=run: holds no softmax"):
         LstmSeq2Seq.adopt_part("decoder", CONFIG, "lstm_lm", LstmLMConfig(V, D, 1), headless, "--init_decoder=run")
-    with pytest.raises(CheckpointError, match="`num_layers` must be a whole number from 2"):
-        CONFIG.with_values({"num_layers": 1}, "--set")

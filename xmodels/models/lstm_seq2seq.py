@@ -14,7 +14,7 @@ from xmodels.layers.attention.alignment import SCORES, alignment_of
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.initialization import uniform
 from xmodels.models.backbone import Backbone
-from xmodels.models.config import LONGEST_ROW, MOST, LayersConfig, TokenConfig
+from xmodels.models.config import LONGEST_ROW, LayersConfig, TokenConfig
 from xmodels.models.lstm_lm import Lstm, LstmLMConfig
 from xmodels.models.parts import ENCODER, Part
 
@@ -24,22 +24,27 @@ class LstmSeq2SeqConfig(LstmLMConfig):
     """Sizes of the network. `hidden_dim` is the width of word vectors and of all states, as in the language models.
 
     Attributes:
-        num_layers: LSTMs of the encoder, and as many of the decoder; at least 2.
+        num_layers: LSTMs of each side above that of its language model (2).
         score: how the decoder looks at the source, one of `layers.attention.alignment.SCORES`.
         align_dim: the width of the inner layer of the score "additive"; None for `hidden_dim`.
         num_places: places of a source that the score "location" tells apart.
     """
 
     choices: ClassVar[dict[str, tuple[str, ...]]] = {**LayersConfig.choices, "score": SCORES}
-    bounds: ClassVar[dict[str, tuple[float, float]]] = {"num_layers": (2, MOST), "num_places": (1, LONGEST_ROW)}
-    num_layers: int = 3
+    bounds: ClassVar[dict[str, tuple[float, float]]] = {"num_places": (1, LONGEST_ROW)}
+    num_layers: int = 2
     score: str = "general"
     align_dim: int | None = None
     num_places: int = 128
 
+    @property
+    def num_stacked(self) -> int:
+        """The LSTMs of each side, L."""
+        return self.num_layers + 1
+
     def kept_bytes(self, length, rematerialize=False):
         """Works as in `LayersConfig`, for two stacks."""
-        return 2 * super().kept_bytes(length, rematerialize)
+        return 2 * 32 * self.hidden_dim * self.num_stacked
 
 
 @keras.saving.register_keras_serializable("xmodels")
@@ -71,7 +76,7 @@ class LstmSeq2Seq(Backbone):
         self.embedding = keras.layers.Embedding(rows, dim, make(), name="embedding")
         self.target_embedding = keras.layers.Embedding(rows, dim, make(), name="target_embedding")
         self.encoder_layers, self.decoder_layers = (
-            [Lstm(config, name=f"{stack}_{i}") for i in range(config.num_layers)] for stack in ("encoder", "decoder")
+            [Lstm(config, name=f"{stack}_{i}") for i in range(config.num_stacked)] for stack in ("encoder", "decoder")
         )
         widths = dim, dim, config.align_dim or dim
         self.attention = alignment_of(config.score, *widths, config.num_places, name="attention")
@@ -100,14 +105,15 @@ class LstmSeq2Seq(Backbone):
     def language_model(self, part: str, token_ids, training=None):
         """Returns the states of the language model in a part of the network, "encoder" or "decoder": int (B, N) -> (B, N, D)."""
         if part == ENCODER:
-            return self._source_states(token_ids, training, num_layers=1)[-1]
+            return self._source_states(token_ids, training, count=1)[-1]
         words = self.dropout(self.target_embedding(token_ids), training=training)
         return self.dropout(self.decoder_layers[0](words, self._empty(token_ids)[:, 0])[0], training=training)
 
-    def _source_states(self, token_ids, training=None, num_layers: int | None = None):
-        """Returns the word vectors of sources and the outputs of the first LSTMs of the encoder, by default of all: (B, S, D) each."""
+    def _source_states(self, token_ids, training=None, count: int | None = None):
+        """Returns the word vectors of sources and the outputs of the first `count` LSTMs of the encoder, by default of all: (B, S, D)
+        each."""
         states, empty = [self.dropout(self.embedding(token_ids), training=training)], self._empty(token_ids)
-        for layer in self.encoder_layers[:num_layers]:
+        for layer in self.encoder_layers[:count]:
             states.append(self.dropout(layer(states[-1], empty[:, 0])[0], training=training))
         return states
 
@@ -118,7 +124,7 @@ class LstmSeq2Seq(Backbone):
 
     def _empty(self, token_ids):
         """Returns h and c of all LSTMs of a stack before the first token: float32 (B, L, 2, D)."""
-        return ops.zeros((ops.shape(token_ids)[0], self.config.num_layers, 2, self.config.hidden_dim), "float32")
+        return ops.zeros((ops.shape(token_ids)[0], self.config.num_stacked, 2, self.config.hidden_dim), "float32")
 
     def _before(self, first, source, padding_mask) -> dict:
         """Returns the initial state of the decoder, and the source with its keys, which are computed only once."""
@@ -202,10 +208,10 @@ def _size(hidden_dim: int, num_layers: int, dropout: float, initial_scale: float
     }  # fmt: skip
 
 
-# The widths are those of the sizes of `lstm_lm`; three layers are the paper's, whose widths need a projection.
+# The widths are those of the sizes of `lstm_lm`; three LSTMs a side are the paper's, whose widths need a projection.
 SIZES = {
-    "tiny": _size(64, 2, 0.0),
-    "small": _size(200, 3, 0.0),
-    "base": _size(650, 3, 0.2, 0.05),
-    "large": _size(1500, 3, 0.2, 0.04),
+    "tiny": _size(64, 1, 0.0),
+    "small": _size(200, 2, 0.0),
+    "base": _size(650, 2, 0.2, 0.05),
+    "large": _size(1500, 2, 0.2, 0.04),
 }
