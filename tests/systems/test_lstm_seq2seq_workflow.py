@@ -85,6 +85,14 @@ def test_a_translator_begins_as_two_language_models_and_writes(made, capsys):
     assert isinstance(text, str)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("system", ["lstm_seq2seq", "rnn_search"])
+def test_translators_with_recurrent_encoders_are_exported_and_answer_an_empty_batch(made, system, tmp_path):
+    learnt = LEARNT | {"data_dir": made / "pairs", "num_train_steps": 1}
+    assert invoke("pretrain", system=system, model_dir=tmp_path / "run", **learnt) == 0
+    assert invoke("export_model", model_dir=tmp_path / "run", export_dir=tmp_path / "served", serving_ops="core") == 0
+
+
 def test_bart_begins_as_one_bert_on_both_sides_but_not_as_two(made, capsys):
     one, other = f"{made}/one_bert", f"{made}/other_bert"
     numbers = {

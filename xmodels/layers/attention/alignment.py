@@ -66,11 +66,10 @@ class ProductAttention(keras.layers.Layer):
                 f"or twice as wide. Received: {key_dim} and {query_dim}."
             )
         self.score, self.query_dim, self.num_places = score, query_dim, num_places
-        normal = keras.initializers.RandomNormal(stddev=0.001)  # as the matrices of additive attention
         if score == GENERAL:
-            self.matrix = self.add_weight(shape=(key_dim, query_dim), initializer=normal, name="matrix")
+            self.matrix = self.add_weight(shape=(key_dim, query_dim), initializer="glorot_uniform", name="matrix")
         if score == LOCATION:
-            self.matrix = self.add_weight(shape=(num_places, query_dim), initializer=normal, name="matrix")
+            self.matrix = self.add_weight(shape=(num_places, query_dim), initializer="glorot_uniform", name="matrix")
         if score == CONTENT:
             self.strength = self.add_weight(shape=(), initializer="ones", name="strength")
 
