@@ -11,11 +11,13 @@ from data_pipelines.ops.corruption import choose_words
 from data_pipelines.ops.seeds import fold, take_seed, uniform
 from data_pipelines.text.vocabulary import MASK, Vocabulary
 
-MASKED = 0.85  # of the chosen tokens, as in the released code; the others stay, so that the generator sees them too
+MASKED = 0.85  # of the chosen tokens, as in ELECTRA's released code; the others stay, so that the generator sees them too
 
 
-def mask_for_samples(vocabulary: Vocabulary, rate: float = 0.15, num_predictions: int = 20) -> Op:
-    """Chooses random tokens as BERT does, masks 85 % of them and keeps the others.
+def mask_for_samples(
+    vocabulary: Vocabulary, rate: float = 0.15, num_predictions: int = 20, masked: float = MASKED
+) -> Op:
+    """Chooses random tokens as BERT does, masks a share `masked` of them and keeps the others.
 
     Reads:  token_ids, padding_mask, maskable, all (B, L); seed (B,).
     Writes: token_ids, clean_ids (B, L); mask_positions, labels (B, P), ascending, then zeros; label_weights and draws, uniform in
@@ -32,7 +34,7 @@ def mask_for_samples(vocabulary: Vocabulary, rate: float = 0.15, num_predictions
         positions, weights = positions_of(chosen, num_predictions)
         return {
             **features,
-            "token_ids": replace(token_ids, chosen, mask_id, 1, fold(seed, 1), rates=(MASKED, 0.0)),
+            "token_ids": replace(token_ids, chosen, mask_id, 1, fold(seed, 1), rates=(masked, 0.0)),
             "clean_ids": token_ids,
             "mask_positions": positions,
             "labels": tf.where(weights > 0, tf.gather(token_ids, positions, batch_dims=1), 0),

@@ -1,4 +1,4 @@
-"""ELECTRA, DistilBERT, MPNet and ModernBERT give what `transformers` gives, from its folders and in them."""
+"""ELECTRA, DistilBERT, MPNet, ModernBERT and DeBERTa give what `transformers` gives, from its folders and in them."""
 
 import json
 import pathlib
@@ -11,7 +11,7 @@ from data_pipelines.errors import CheckpointError
 from xmodels.conversion import convert
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "encoders"
-NAMES = ("electra", "distilbert", "mpnet", "modernbert")
+NAMES = ("electra", "distilbert", "mpnet", "modernbert", "deberta_v2", "deberta_v2_apart")
 GIVEN = {"input_ids": "token_ids", "attention_mask": "padding_mask", "token_type_ids": "segment_ids"}
 LONGER = ("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "Model")
 CLASSES = {
@@ -19,6 +19,8 @@ CLASSES = {
     "distilbert": ("DistilBert", ("ForMultipleChoice", *LONGER)),
     "mpnet": ("MPNet", LONGER),  # its choices read a pooler
     "modernbert": ("ModernBert", ("ForMaskedLM", "ForSequenceClassification", "Model")),
+    "deberta_v2": ("DebertaV2", ("ForMultipleChoice", *LONGER)),
+    "deberta_v2_apart": ("DebertaV2", LONGER[:2]),
 }
 
 
@@ -35,7 +37,7 @@ def test_folders_of_transformers_give_their_outputs_and_come_back_as_they_were(n
     batch = batch_of(expected)
     monkeypatch.setattr(convert, "example_batch", lambda config: batch)
     loaded = convert.load(f"hf:{GOLDEN / name}")
-    assert loaded.model == name and len(loaded.heads) == 1
+    assert loaded.model == name.removesuffix("_apart") and len(loaded.heads) == 1
     found, real = convert.outputs(loaded), batch["padding_mask"]
     np.testing.assert_allclose(found["sequence_output"][real], expected["states"][real], atol=2e-6)
     (head,) = loaded.heads

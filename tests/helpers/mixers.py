@@ -15,6 +15,7 @@ SMALL = {
     "block_size": 2,
     "num_random_blocks": 1,
     "columns": 4,
+    "position_buckets": 6,
     "num_clusters": 3,
 }
 

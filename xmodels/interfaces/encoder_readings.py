@@ -33,6 +33,15 @@ MODERNBERT_READING = Reading(
     },
 )  # fmt: skip
 
+# A Dense layer with GELU on the state of `[CLS]`, without dropout before it, as in the released classifiers. He et al., 2020, appendix
+# A.4, search rates between 1.5e-5 and 4e-5 for base networks.
+DEBERTA_READING = Reading(
+    summary=first_token, has_dense=True, make_dense=dense_with("gelu"), drops_state=False, make_initializer=normal,
+    numbers={
+        "learning_rate": 2e-5, "warmup_proportion": 0.1, "optimizer": "adamw", "lr_schedule": "linear", "adam_epsilon": 1e-6,
+    },
+)  # fmt: skip
+
 # Tasks read the states of words, of whose networks the papers fine-tune none: context2vec, SENNA, and with more ELMo. Each text stands
 # between its own marks.
 STATES_READING = Reading(

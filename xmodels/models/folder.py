@@ -29,6 +29,7 @@ CONFIG, WEIGHTS, VOCABULARY, TOKENIZER = "config.json", "weights.safetensors", "
 LABELS = "labels.json"  # of a classifier
 OS_ERROR = re.compile(r"\(os error (\d+)\)")
 BACKBONE_FOLDER = "backbone"  # the model folder in that of a run
+TOKEN_TABLE, DIFFERENCE = "backbone.embedding.token.embeddings", ".token_difference"
 CHECKED_FILES = (CONFIG, WEIGHTS, TOKENIZER, LABELS, *ASSETS)  # files on which predictions depend
 
 
@@ -235,7 +236,7 @@ def write_values(
         labels: the names of the classes of a classifier.
         pooling: the pooling of the head of a task, a name in `layers.poolings`; None for that of the system's paper.
     """
-    values = {name: np.ascontiguousarray(value) for name, value in values.items()}
+    values = {name: np.ascontiguousarray(value) for name, value in add_differences(values).items()}
     write_weights(values, os.path.join(path, WEIGHTS), "xmodels")
     named = {name: value for name, value in (("system", system), ("pooling", pooling)) if value}
     files = {CONFIG: json.dumps({**named, "model": model, "config": config.to_json()}, indent=2) + "\n"}
@@ -250,6 +251,15 @@ def write_values(
         with open(os.path.join(path, name), "wb") as file:
             file.write(contents)
     checksums.record(path, [WEIGHTS, *files, *(vocabulary or {})])
+
+
+def add_differences(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the weights with the difference that an objective learns beside the table of tokens added to it, and left at zero."""
+    values = dict(values)
+    for name in [name for name in values if name.endswith(DIFFERENCE)]:
+        values[TOKEN_TABLE] = values[TOKEN_TABLE] + values[name]
+        values[name] = np.zeros_like(values[name])
+    return values
 
 
 def check_unchanged(path: str) -> None:

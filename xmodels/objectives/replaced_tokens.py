@@ -1,5 +1,7 @@
 """Replaced token detection (Clark et al., 2020, arXiv 2003.10555, section 2)."""
 
+from typing import ClassVar
+
 import keras
 from keras import ops
 
@@ -38,7 +40,9 @@ class ReplacedTokens(Objective):
 
     Args:
         config: of the network.
-        generator: a masked language model on the embeddings of the network, such as `models.electra.Generator`.
+        generator: a masked language model on the embeddings of the network, such as `models.electra.Generator`. One that has
+            `vectors_for`, a function of token ids and the embedding layer, says what the network reads in place of the vectors of its
+            table.
         corrupt: an op that masks tokens, keeps `clean_ids`, and draws a number in [0, 1) for each masked token.
         weight: of the loss of the network; 50 in the paper.
     """
@@ -52,12 +56,13 @@ class ReplacedTokens(Objective):
         "draws": Feature((None,), "float32"),
     }
     context, accuracy = "both", "masked_lm_accuracy"
+    head_class: ClassVar[type[Layer]] = ReplacedTokensHead
 
     def __init__(self, config, generator: keras.layers.Layer, corrupt, weight: float = 50.0, **kwargs):
         super().__init__(**kwargs)
         self.corrupt, self.weight = corrupt, weight
         self.generator = generator
-        self.head = ReplacedTokensHead(config, name="head")
+        self.head = self.head_class(config, name="head")
 
     def transform(self):
         return self.corrupt
@@ -68,7 +73,10 @@ class ReplacedTokens(Objective):
         logits = self.generator(batch, embedding=backbone.embedding, training=training)
         clean = ops.cast(batch["clean_ids"], "int32")
         token_ids = put(clean, batch, sample(ops.stop_gradient(logits), batch["draws"]))
-        outputs = backbone({**batch, "token_ids": token_ids}, training=training)
+        features = {**batch, "token_ids": token_ids}
+        if hasattr(self.generator, "vectors_for"):
+            features["token_vectors"] = self.generator.vectors_for(token_ids, backbone.embedding)
+        outputs = backbone(features, training=training)
         return {**outputs, "generator_logits": logits, "replaced": ops.not_equal(token_ids, clean)}
 
     def score(self, outputs, batch, backbone):

@@ -8,6 +8,10 @@ import transformers
 
 IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
 SIZES = {"vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12}
+DEBERTA = SIZES | {
+    "max_position_embeddings": 20, "relative_attention": True, "position_biased_input": False, "pos_att_type": "p2c|c2p",
+    "position_buckets": 4, "type_vocab_size": 0,
+}  # fmt: skip
 NETWORKS = {
     "electra": ("Electra", "ForPreTraining", SIZES | {"embedding_size": 6, "max_position_embeddings": 20}),
     "distilbert": (
@@ -20,6 +24,18 @@ NETWORKS = {
         "ModernBert",
         "ForMaskedLM",
         SIZES | IDS | {"num_hidden_layers": 4, "local_attention": 6, "max_position_embeddings": 20},
+    ),
+    # As the released networks, with the convolution of version 2; and with what the class may have besides.
+    "deberta_v2": (
+        "DebertaV2",
+        "ForMaskedLM",
+        DEBERTA | {"share_att_key": True, "norm_rel_ebd": "layer_norm", "conv_kernel_size": 3, "conv_act": "gelu"},
+    ),
+    "deberta_v2_apart": (
+        "DebertaV2",
+        "ForMaskedLM",
+        DEBERTA
+        | {"position_buckets": -1, "type_vocab_size": 2, "position_biased_input": True, "pos_att_type": ["p2c"], "legacy": False},
     ),
 }
 
@@ -38,7 +54,7 @@ def main() -> None:
         mask = np.arange(14) < lengths
         ids = np.where(mask, np.random.default_rng(0).integers(5, 30, (2, 14)), padding)
         given = {"input_ids": ids, "attention_mask": mask.astype("int64")}
-        if name == "electra":
+        if name in ("electra", "deberta_v2_apart"):
             given["token_type_ids"] = (mask & (np.arange(14) >= 6)).astype("int64")
         with torch.no_grad():
             found = network(**{key: torch.from_numpy(value) for key, value in given.items()}, output_hidden_states=True)
