@@ -5,6 +5,7 @@ pieces of a model is that of their ids, so a model with another order does all t
 """
 
 from data_pipelines.errors import DataError
+from data_pipelines.text.sentence_piece_models import parse
 
 THEIRS, OURS, MASK = ("<unk>", "<s>", "</s>"), ("<s>", "<pad>", "</s>", "<unk>"), "<mask>"
 
@@ -15,7 +16,7 @@ def to_fairseq(model: bytes, source: str) -> bytes:
     Raises:
         DataError: it does not begin as those of XLM-R.
     """
-    proto, kinds = _parse(model, source)
+    proto, kinds = parse(model, source)
     pieces = list(proto.pieces)
     found = tuple(piece.piece for piece in pieces[: len(THEIRS)])
     if found != THEIRS:
@@ -28,25 +29,13 @@ def to_fairseq(model: bytes, source: str) -> bytes:
 
 def from_fairseq(model: bytes, source: str) -> bytes | None:
     """Returns the inverse of `to_fairseq`; None where the model is none of these."""
-    proto, kinds = _parse(model, source)
+    proto, kinds = parse(model, source)
     pieces = list(proto.pieces)
     if tuple(piece.piece for piece in pieces[: len(OURS)]) != OURS or pieces[-1].piece != MASK:
         return None
     first = [(name, kinds.UNKNOWN if name == "<unk>" else kinds.CONTROL) for name in THEIRS]
     _fill(proto, [*first, *pieces[len(OURS) : -1]], unk_id=0, bos_id=1, eos_id=2, pad_id=-1)
     return proto.SerializeToString()
-
-
-def _parse(model: bytes, source: str):
-    """Returns the message of a model, and the kinds of its pieces."""
-    from google.protobuf.message import DecodeError
-    from sentencepiece import sentencepiece_model_pb2
-
-    try:
-        proto = sentencepiece_model_pb2.ModelProto.FromString(model)
-    except DecodeError as error:
-        raise DataError(f"{source}: not a SentencePiece model ({error}).") from None
-    return proto, sentencepiece_model_pb2.ModelProto.SentencePiece
 
 
 def _fill(proto, pieces, **ids: int) -> None:

@@ -10,11 +10,12 @@ from data_pipelines.errors import CheckpointError
 from data_pipelines.text.byte_pairs import ids_file
 from data_pipelines.text.fairseq_pieces import from_fairseq
 from data_pipelines.text.frames import BERT, Frame
+from data_pipelines.text.masked_pieces import drop_mask
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
 from data_pipelines.text.tokenizer_settings import PAIR
 from data_pipelines.text.vocabulary import CLS, EOS, SEP
 from xmodels.conversion.fast_tokenizers import FAST, FAST_CLASS
-from xmodels.conversion.vocabularies import ENDS, FAIRSEQ, TOKENS, TokenizerFiles
+from xmodels.conversion.vocabularies import ENDS, FAIRSEQ, MASKED, TOKENS, TokenizerFiles
 
 
 def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: int, form) -> None:
@@ -34,6 +35,8 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
                 "first and <mask> last, so transformers would read other ids. Convert the network without its vocabulary."
             )
         written = dataclasses.replace(found, files={"sentencepiece.bpe.model": model})
+    if found.kind == "sentencepiece" and form.sentence_piece_class == MASKED:
+        written = dataclasses.replace(found, files={"spm.model": drop_mask(found.files["spiece.model"], found.source)})
     written.write(folder)
     if found.unsure:
         return

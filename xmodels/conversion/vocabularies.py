@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from data_pipelines.errors import CheckpointError, DataError, name_source
@@ -17,6 +17,7 @@ from data_pipelines.text import kinds, recognized_tokens
 from data_pipelines.text.byte_pairs import HEADER
 from data_pipelines.text.fairseq_pieces import to_fairseq
 from data_pipelines.text.frames import Frame
+from data_pipelines.text.masked_pieces import add_mask
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
 from data_pipelines.text.tokenizer_settings import ASSETS, FRAME, PAIR
 from data_pipelines.text.vocabulary import BOS, CLS, EOS, MASK, PAD, SEP, UNKNOWN
@@ -27,8 +28,9 @@ from xmodels.models.folder import read_json
 MODEL_CONFIG = "config.json"
 SPECIAL_TOKENS = "special_tokens_map.json"
 FAIRSEQ = "XLMRobertaTokenizer"  # the class whose SentencePiece model fairseq numbers anew
+MASKED = "DebertaV2Tokenizer"  # the class that puts a piece for masks behind those of its model
 SENTENCE_PIECES = {  # model_type -> class
-    "albert": "AlbertTokenizer", "xlnet": "XLNetTokenizer", "t5": "T5Tokenizer", "xlm-roberta": FAIRSEQ,
+    "albert": "AlbertTokenizer", "xlnet": "XLNetTokenizer", "t5": "T5Tokenizer", "xlm-roberta": FAIRSEQ, "deberta-v2": MASKED,
 }  # fmt: skip
 OTHER_IDS = ("CamembertTokenizer", "MBartTokenizer", "BarthezTokenizer", "XGLMTokenizer")
 TOKENS = {"pad_token": PAD, "unk_token": UNKNOWN, "cls_token": CLS, "sep_token": SEP, "mask_token": MASK}
@@ -215,15 +217,23 @@ def _sentence_pieces(folder: str, models: list[str], stored: dict) -> TokenizerF
         settings |= {"clean": stored.get("remove_space", True), "part_digits": True}
     if kind == "T5Tokenizer":
         settings |= {"num_sentinels": stored.get("extra_ids", 100)}
-    model = _bytes(folder, models[0])
+    model, path = _bytes(folder, models[0]), os.path.join(folder, models[0])
     if kind == FAIRSEQ:
-        model = _renumber(model, os.path.join(folder, models[0]))
+        model = _change(to_fairseq, model, path)
+    if kind == MASKED:
+        settings |= {"do_lower_case": stored.get("do_lower_case", False)}
+        if stored.get("split_by_punct"):
+            raise CheckpointError(
+                f"{os.path.join(folder, CONFIG)}: `split_by_punct` = {stored['split_by_punct']!r:.40}; no tokenizer of ours parts a text at "
+                "marks before its SentencePiece model does. Convert the network without its vocabulary."
+            )
+        model = _change(add_mask, model, path)
     return TokenizerFiles({"spiece.model": model}, _check_settings(settings, folder), folder)
 
 
-def _renumber(model: bytes, source: str) -> bytes:
+def _change(how: Callable[[bytes, str], bytes], model: bytes, source: str) -> bytes:
     try:
-        return to_fairseq(model, source)
+        return how(model, source)
     except DataError as error:
         raise CheckpointError(str(error)) from None
 
