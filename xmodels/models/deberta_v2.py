@@ -241,7 +241,7 @@ class EnhancedMaskDecoder(Layer):
         super().__init__(**kwargs)
         self.position, self.most = table(config, config.max_sequence_length, "position"), config.max_sequence_length
 
-    def call(self, x, block, features, visible=None, training=None):
+    def call(self, x, block=None, features=None, visible=None, training=None):
         visible = default_visible(features) if visible is None else visible
         positions = features.get("position_ids", positions_of(features["token_ids"], self.most))
         query = x + self.position(positions)
@@ -285,7 +285,7 @@ class Generator(Layer):
         states = _run(self, x, features, visible, training)
         x = states[-1]
         if self.mask_decoder is not None:
-            x = self.mask_decoder(states[-2], self.blocks[-1], features, visible, training=training)
+            x = self.mask_decoder(states[-2], block=self.blocks[-1], features=features, visible=visible, training=training)
         return self.head(x, features["mask_positions"], token_embedding=embedding.token)
 
     def vectors_for(self, token_ids, embedding):

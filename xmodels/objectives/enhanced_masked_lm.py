@@ -23,7 +23,7 @@ class EnhancedMaskedLM(MaskedLM):
 
     def forward(self, backbone, batch, training=None):
         outputs = backbone(batch, training=training)
-        decoded = self.mask_decoder(outputs["last_input"], backbone.blocks[-1], batch, training=training)
+        decoded = self.mask_decoder(outputs["last_input"], block=backbone.blocks[-1], features=batch, training=training)
         return {**outputs, "decoded": decoded}
 
     def logits(self, outputs, batch, backbone):
