@@ -1,5 +1,5 @@
-"""SentencePiece models without a piece for masks, behind whose pieces a network has one, as DeBERTa's of versions 2 and 3 do (He et al.,
-2020, arXiv 2006.03654).
+"""SentencePiece models without a piece for masks, behind whose pieces a network has one, as those of DeBERTa's versions 2 and 3 (He et
+al., 2020, arXiv 2006.03654).
 
 With such a piece at its end the model says all ids by itself.
 """

@@ -24,7 +24,10 @@ GOLDEN, CORPUS = ROOT / "tests/golden/encoders/deberta_v2", ROOT / "samples/zh/c
 @pytest.fixture(scope="module")
 def model():
     """A model as the authors' code trains it."""
-    texts = [*CORPUS.read_text("utf-8").splitlines()[:200], *["the quick brown fox says hello, don't stop at 3.14"] * 20]
+    texts = [
+        *CORPUS.read_text("utf-8").splitlines()[:200],
+        *["the quick brown fox says hello, don't stop at 3.14"] * 20,
+    ]
     written = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts), model_writer=written, vocab_size=900, model_type="unigram", character_coverage=0.98,
@@ -74,7 +77,9 @@ def test_a_released_folder_is_read_with_its_vocabulary_and_written_as_such(folde
     convert.save(loaded, str(tmp_path / "ours"))
     convert.save(convert.load(str(tmp_path / "ours")), f"hf:{tmp_path / 'theirs'}")
     assert (tmp_path / "theirs/spm.model").read_bytes() == model
-    assert json.loads((tmp_path / "theirs/tokenizer_config.json").read_text())["tokenizer_class"] == "DebertaV2Tokenizer"
+    assert (
+        json.loads((tmp_path / "theirs/tokenizer_config.json").read_text())["tokenizer_class"] == "DebertaV2Tokenizer"
+    )
     again = convert.load(f"hf:{tmp_path / 'theirs'}")
     assert again.tokenizer.files == loaded.tokenizer.files and again.config == loaded.config
     assert convert.verify(f"hf:{folder}", str(tmp_path / "ours"))["masked_lm_logits"] == 0
@@ -90,7 +95,12 @@ def test_files_of_the_authors_have_both_heads_and_positions_that_nobody_reads(fo
             values[f"{new}.{end}"] = values.pop(f"{old}.{end}")
     values[f"{lm}bias"] = values.pop("cls.predictions.bias")
     values["deberta.embeddings.position_embeddings.weight"] = np.ones((20, 8), "float32")
-    for name, shape in (("dense.weight", (8, 8)), ("dense.bias", (8,)), ("classifier.weight", (1, 8)), ("classifier.bias", (1,))):
+    for name, shape in (
+        ("dense.weight", (8, 8)),
+        ("dense.bias", (8,)),
+        ("classifier.weight", (1, 8)),
+        ("classifier.bias", (1,)),
+    ):
         values[f"mask_predictions.{name}"] = np.full(shape, 0.1, "float32")
     values |= {f"mask_predictions.LayerNorm.{end}": width for end in ("weight", "bias")}
     write_weights(values, str(folder / "model.safetensors"), "pt")

@@ -195,7 +195,9 @@ def test_each_loss_changes_its_own_part_of_the_embeddings(sharing):
 
     assert reaches("masked_lm", table) and not reaches("masked_lm", difference)
     assert reaches("replaced_tokens", difference) and not reaches("replaced_tokens", table)
-    assert reaches("replaced_tokens", body["positions.table"].value) and not reaches("masked_lm", body["positions.table"].value)
+    assert reaches("replaced_tokens", body["positions.table"].value) and not reaches(
+        "masked_lm", body["positions.table"].value
+    )
     assert reaches("masked_lm", own["generator.mask_decoder.position.embeddings"].value)
 
 
@@ -226,7 +228,10 @@ def test_the_head_reads_the_sum_with_the_state_of_the_first_token(sharing):
     y = x[:, :1] + x.astype("float64")
     y = (y - y.mean(-1, keepdims=True)) / np.sqrt(y.var(-1, keepdims=True) + 1e-7)
     y = (y * weights["norm.gamma"] + weights["norm.beta"]) @ weights["dense.kernel"] + weights["dense.bias"]
-    y = np.array(keras.activations.gelu(y, approximate=False)) @ weights["prediction.kernel"] + weights["prediction.bias"]
+    y = (
+        np.array(keras.activations.gelu(y, approximate=False)) @ weights["prediction.kernel"]
+        + weights["prediction.bias"]
+    )
     np.testing.assert_allclose(head(x), y[..., 0], atol=1e-5)
 
 
@@ -240,7 +245,13 @@ def count_of(config):
 
 @pytest.mark.parametrize(
     ("sizes", "size", "millions"),
-    [(SIZES_3, "xsmall", 22), (SIZES_3, "small", 43), (SIZES_3, "base", 85), (SIZES_3, "large", 303), (SIZES, "xlarge", 687)],
+    [
+        (SIZES_3, "xsmall", 22),
+        (SIZES_3, "small", 43),
+        (SIZES_3, "base", 85),
+        (SIZES_3, "large", 303),
+        (SIZES, "xlarge", 687),
+    ],
 )
 def test_sizes_have_the_published_numbers_of_parameters(sizes, size, millions):
     """The table of the released networks counts 22, 44, 86 and 304 million beside the tokens, and 900 with 197 of xlarge's tokens."""

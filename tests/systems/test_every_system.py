@@ -176,7 +176,11 @@ def test_rows_without_the_padding_that_all_have_give_the_same_or_are_refused(sys
 def as_read(learner, batch):
     """A batch as the network reads it in training, where an objective keeps a part of the vectors of tokens."""
     vectors_for = getattr(getattr(learner.objective, "generator", None), "vectors_for", None)
-    return {**batch, "token_vectors": vectors_for(batch["token_ids"], learner.backbone.embedding)} if vectors_for else batch
+    return (
+        {**batch, "token_vectors": vectors_for(batch["token_ids"], learner.backbone.embedding)}
+        if vectors_for
+        else batch
+    )
 
 
 @of_every_system

@@ -224,8 +224,8 @@ def _sentence_pieces(folder: str, models: list[str], stored: dict) -> TokenizerF
         settings |= {"do_lower_case": stored.get("do_lower_case", False)}
         if stored.get("split_by_punct"):
             raise CheckpointError(
-                f"{os.path.join(folder, CONFIG)}: `split_by_punct` = {stored['split_by_punct']!r:.40}; no tokenizer of ours parts a text at "
-                "marks before its SentencePiece model does. Convert the network without its vocabulary."
+                f"{os.path.join(folder, CONFIG)}: `split_by_punct` = {stored['split_by_punct']!r:.40}; no tokenizer of ours parts a "
+                "text at marks before its SentencePiece model does. Convert the network without its vocabulary."
             )
         model = _change(add_mask, model, path)
     return TokenizerFiles({"spiece.model": model}, _check_settings(settings, folder), folder)

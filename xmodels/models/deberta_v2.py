@@ -251,12 +251,12 @@ class EnhancedMaskDecoder(Layer):
 
 
 class Generator(Layer):
-    """A masked language model on the table of tokens of another network, with layers of its own and the enhanced mask decoder (He et
-    al., 2021, section 3.1).
+    """A masked language model on the table of tokens of another network, with layers of its own and the enhanced mask decoder (He
+    et al., 2021, section 3.1).
 
-    The network reads the sum of two vectors of a token: that of the table, which only the loss of this layer changes, and a difference,
-    zero in the beginning, which only the loss of the network changes. The differences are a weight of this layer, `token_difference`
-    (section 3.3, gradient-disentangled embedding sharing). A model folder has the sums in the table of the network.
+    The network reads the sum of two vectors of a token: that of the table, which only the loss of this layer changes, and a
+    difference, zero in the beginning, which only the loss of the network changes. The differences are a weight of this layer,
+    `token_difference` (section 3.3, gradient-disentangled embedding sharing). A model folder has the sums in the table of the network.
 
     Args:
         config: its sizes, of the same width as the other network.
@@ -285,7 +285,9 @@ class Generator(Layer):
         states = _run(self, x, features, visible, training)
         x = states[-1]
         if self.mask_decoder is not None:
-            x = self.mask_decoder(states[-2], block=self.blocks[-1], features=features, visible=visible, training=training)
+            x = self.mask_decoder(
+                states[-2], block=self.blocks[-1], features=features, visible=visible, training=training
+            )
         return self.head(x, features["mask_positions"], token_embedding=embedding.token)
 
     def vectors_for(self, token_ids, embedding):

@@ -10,8 +10,8 @@ from xmodels.objectives.replaced_tokens import ReplacedTokens, ReplacedTokensHea
 
 
 class ContextHead(Layer):
-    """Says of each token whether it was replaced, from its state and that of the first token: LayerNorm of their sum, Dense, activation,
-    Dense: (B, L, D) -> float32 logits (B, L)."""
+    """Says of each token whether it was replaced, from its state and that of the first token: LayerNorm of their sum, Dense,
+    activation, Dense: (B, L, D) -> float32 logits (B, L)."""
 
     prefix = ReplacedTokensHead.prefix
 

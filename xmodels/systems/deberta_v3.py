@@ -1,7 +1,7 @@
-"""DeBERTa version 3 (He et al., 2021): tells which tokens a masked language model has replaced, whose embeddings it shares in one direction.
+"""DeBERTaV3 (He et al., 2021): tells which tokens a masked language model has replaced, with DeBERTa's network.
 
-ELECTRA's objective on DeBERTa's network. The generator is as wide and half as deep; its embeddings learn from its own loss only. The
-vocabulary is SentencePiece's, and records are those of BERT, of one or two segments.
+The generator is as wide and half as deep. The network reads the embeddings of the generator, which learn from its loss only, plus
+differences of its own. The vocabulary is SentencePiece's, and records are those of BERT, of one or two segments.
 """
 
 import dataclasses
@@ -63,7 +63,9 @@ def recipe(
         UsageError: the records are static.
     """
     if records.static:
-        raise UsageError("--system=deberta_v3: hides tokens while it trains. Make the records without --masking=static.")
+        raise UsageError(
+            "--system=deberta_v3: hides tokens while it trains. Make the records without --masking=static."
+        )
     options = options or Options()
     config = config or DebertaV2Config(vocabulary_size=len(vocabulary), **SIZES[size])
     generator = generator_of(config, options.generator_layers)

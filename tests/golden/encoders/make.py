@@ -35,7 +35,13 @@ NETWORKS = {
         "DebertaV2",
         "ForMaskedLM",
         DEBERTA
-        | {"position_buckets": -1, "type_vocab_size": 2, "position_biased_input": True, "pos_att_type": ["p2c"], "legacy": False},
+        | {
+            "position_buckets": -1,
+            "type_vocab_size": 2,
+            "position_biased_input": True,
+            "pos_att_type": ["p2c"],
+            "legacy": False,
+        },
     ),
 }
 

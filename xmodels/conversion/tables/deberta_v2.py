@@ -31,7 +31,11 @@ def read_positions(stored: Mapping[str, Any]) -> dict[str, Any]:
     """
     width, heads = stored.get("hidden_size"), stored.get("num_attention_heads")
     if type(width) is int and type(heads) is int and heads > 0:
-        for key, only in (("embedding_size", width), ("pooler_hidden_size", width), ("attention_head_size", width // heads)):
+        for key, only in (
+            ("embedding_size", width),
+            ("pooler_hidden_size", width),
+            ("attention_head_size", width // heads),
+        ):
             if stored.get(key) not in (None, only):
                 raise CheckpointError(
                     f"config.json: `{key}` = {stored[key]!r:.40}; only {only} is supported beside `hidden_size` = {width}."

@@ -27,11 +27,13 @@ class DisentangledNumbers(Numbers):
     bounds: ClassVar[dict[str, tuple[float, float]]] = {"position_buckets": (0, LARGEST)}
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"pos_att_type": KINDS}
     position_buckets: int = number(
-        256, "buckets of distances on each side: half of them hold one distance each, the others ever wider ranges. 0: each distance"
+        256,
+        "buckets of distances on each side: half of them hold one distance each, the others ever wider ranges. 0: each distance",
     )
     pos_att_type: str = number(
         "c2p|p2c",
-        "which scores are added to those of contents. c2p: of a content with a position. p2c: of a position with a content. c2p|p2c: both",
+        "which scores are added to those of contents. c2p: of a content with a position. p2c: of a position with a content. c2p|p2c: "
+        "both",
     )
     share_att_key: bool = number(True, "whether positions are projected by the layers that project contents")
 
@@ -95,12 +97,12 @@ def rows_of(distances: np.ndarray, buckets: int, most: int) -> np.ndarray:
 
 
 class Disentangled(ProjectedMixer):
-    """Softmax attention whose scores are the sum of three products, divided by sqrt(3 K): Q_c K_c, Q_c K_r of the distance, and K_c Q_r
-    of the distance, of contents c and relative positions r (equation 4). As in the released code both distances are that from query to
-    key.
+    """Softmax attention whose scores are the sum of three products, divided by sqrt(3 K): Q_c K_c, Q_c K_r of the distance, and
+    K_c Q_r of the distance, of contents c and relative positions r (equation 4). As in the released code both distances are that from
+    query to key.
 
-    Each vector of a distance is projected once a layer, and scores by distance become scores by key by a shift, so no tensor larger than
-    (B, H, L, 2 L) is made, and nothing is gathered.
+    Each vector of a distance is projected once a layer, and scores by distance become scores by key by a shift, so no tensor larger
+    than (B, H, L, 2 L) is made, and no score is gathered.
 
     Args:
         positions: a `RelativePositions`, which several layers share.
@@ -140,7 +142,9 @@ class Disentangled(ProjectedMixer):
         )  # fmt: skip
 
     def mix(self, query, key, value, visible, training=None):
-        return attend(query, key, value, visible, self.by_position(query, key, training), self.scale, self.dropout, training)
+        return attend(
+            query, key, value, visible, self.by_position(query, key, training), self.scale, self.dropout, training
+        )
 
     def by_position(self, query, key, training=None):
         """Returns the scores in which positions have a part, scaled: (B, L, H, K) and (B, S, H, K) -> (B, H, L, S)."""
