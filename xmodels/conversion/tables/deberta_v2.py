@@ -9,7 +9,6 @@ from xmodels.conversion.formats import Head, Table
 from xmodels.conversion.naming import TORCH, repeat
 from xmodels.conversion.tables import bert
 from xmodels.interfaces.encoder_readings import DEBERTA_READING
-from xmodels.layers.attention.disentangled import KINDS
 from xmodels.models.deberta_v2 import DebertaV2Config
 from xmodels.objectives.replaced_tokens_in_context import ContextHead
 from xmodels.tasks.base.published_head import CHOICE, SEQUENCE, SPAN, TOKENS
@@ -20,7 +19,7 @@ LEGACY = {  # `transformers`' other names of the head of the masked LM
     "cls.predictions.transform.dense.": f"{LM_HEAD}dense.",
     "cls.predictions.transform.LayerNorm.": f"{LM_HEAD}LayerNorm.",
 }
-NORMS = {"layer_norm": True, "none": False}
+NORMS, KINDS = {"layer_norm": True, "none": False}, DebertaV2Config.choices["pos_att_type"]
 
 
 def read_positions(stored: Mapping[str, Any]) -> dict[str, Any]:
