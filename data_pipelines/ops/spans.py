@@ -4,6 +4,8 @@ A draw depends on those before it, so each is a loop over draws; every step serv
 when all rows have hidden enough, which takes 10 to 30 steps for 20 predictions.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import tensorflow as tf
 
@@ -41,12 +43,16 @@ def mask_ngrams(
     return op
 
 
-def choose_ngrams(starts, maskable, budget, seed, longest: int) -> tf.Tensor:
-    """Returns the tokens to hide, bool (B, L); see `mask_ngrams`, and `choose_words` for the arguments."""
+def choose_ngrams(starts, maskable, budget, seed, longest: int, shares: Sequence[float] | None = None) -> tf.Tensor:
+    """Returns the tokens to hide, bool (B, L); see `mask_ngrams`, and `choose_words` for the arguments.
+
+    Args:
+        shares: how often n-grams of 1, 2, ... words are drawn; None for 1 / n.
+    """
     word, sizes = words_of(starts, maskable)  # (B, L), (B, W)
     width = tf.shape(sizes)[1]
     count = tf.reduce_sum(tf.cast(sizes > 0, tf.int32), axis=1)  # (B,)
-    order, drawn = draw_ngrams(count, width, seed, longest)  # (B, W)
+    order, drawn = draw_ngrams(count, width, seed, longest, shares)  # (B, W)
     before = tf.pad(tf.cumsum(sizes, axis=1), [[0, 0], [1, 0]])  # (B, W + 1): tokens before each word
     reach = [tf.gather(before, tf.minimum(order + n, width), batch_dims=1) for n in range(1, longest + 1)]
     lengths = tf.stack(reach, axis=2) - tf.gather(before, order, batch_dims=1)[:, :, None]  # (B, W, N): in tokens
@@ -72,11 +78,11 @@ def choose_ngrams(starts, maskable, budget, seed, longest: int) -> tf.Tensor:
     return tf.gather(taken, word, batch_dims=1) & maskable
 
 
-def draw_ngrams(count, width, seed, longest: int) -> tuple[tf.Tensor, tf.Tensor]:
+def draw_ngrams(count, width, seed, longest: int, shares: Sequence[float] | None = None) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns first words in random order, and the n drawn for each, both int (B, W); only the first `count` are meant."""
     exists = tf.range(width)[None, :] < count[:, None]
     order = tf.argsort(tf.where(exists, uniform(fold(seed, 0), width), 2.0), axis=1, stable=True)
-    total = np.cumsum(1 / np.arange(1, longest + 1)).astype(np.float32)
+    total = np.cumsum(1 / np.arange(1, longest + 1) if shares is None else shares).astype(np.float32)
     available = tf.clip_by_value(count[:, None] - order, 1, longest)
     drawn = uniform(fold(seed, 1), width) * tf.gather(total, available - 1)
     return order, 1 + tf.reduce_sum(tf.cast(drawn[:, :, None] >= total[:-1], tf.int32), axis=2)

@@ -99,6 +99,7 @@ def test_what_a_resumed_run_must_keep():
         "nonmonotonic_average",
         "init_encoder",
         "init_decoder",
+        "similar_words",
     }
     of_rows = {
         "lora_rank",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from data_pipelines.ops.compose import Op
+from data_pipelines.text.similar_words import SimilarWords
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
 from xmodels.training.curriculum import Curriculum
@@ -51,6 +52,7 @@ class Records:
         capitals: whether they say of words in lower case which were written with a capital.
         labelled: {name of a task: its records}, of --task_data.
         word_counts: counts how often each id occurs in the records, (V,); None where there are no records.
+        similar_words: (how many of each word, the smallest cosine) -> similar words by the vectors of a file; None without one.
     """
 
     sequence_length: int = 128
@@ -64,6 +66,7 @@ class Records:
     capitals: bool = True
     labelled: Mapping[str, Pairs] = dataclasses.field(default_factory=dict)
     word_counts: Callable[[], np.ndarray] | None = None
+    similar_words: Callable[[int, float], SimilarWords] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

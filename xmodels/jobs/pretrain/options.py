@@ -32,6 +32,7 @@ class Options(TrainingOptions):
     init_decoder: str | None = option(None, "Likewise for the decoder.", structural=True)  # fmt: skip
     init_vectors: str | None = option(None, "Word vectors with which the table of tokens of a new network begins, word2vec:FILE, glove:FILE or fasttext:FILE: of tokens that are words of it, and of pieces of its words (docs/word_vectors.md).", structural=True)  # fmt: skip
     freeze_vectors: bool = option(False, "Keep the table of init_vectors as it is.", structural=True)  # fmt: skip
+    similar_words: str | None = option(None, "Word vectors by which words are replaced by similar ones, word2vec:FILE, glove:FILE or fasttext:FILE, for --system=macbert (docs/macbert.md).", structural=True)  # fmt: skip
     extend_positions: bool = option(False, "If the network has more positions than init_checkpoint, as with --set=max_sequence_length=768, initialise the additional ones with copies of the existing ones.", structural=True)  # fmt: skip
     data_dir: str | None = option(None, "Folder of records that create_pretraining_data wrote.", section="Data")
     input_file: str | None = option(None, "Instead of data_dir: TFRecord files of Google's create_pretraining_data.py.")

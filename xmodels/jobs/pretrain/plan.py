@@ -24,6 +24,7 @@ from xmodels.jobs.pretrain import records as pretraining_records
 from xmodels.jobs.pretrain.options import Options
 from xmodels.jobs.pretrain.system_settings import parse_system_options
 from xmodels.jobs.pretrain.task_schedule import TaskSchedule
+from xmodels.jobs.similar_words import add_similar_words
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
 from xmodels.runs.training import Identity
@@ -129,6 +130,7 @@ def plan(options: Options, system: ModuleType, strategy) -> Plan:
         print_status(f"Warning: {options.data_dir}: {doubt}")
     vocabulary = tokenizer.vocabulary
     records = pretraining_records.record_sizes(options, source, system)
+    records = add_similar_words(options, system, records, tokenizer)
     pairs = task_streams.open_pairs(options, source, len(vocabulary))
     held_out = task_streams.open_held_out_pairs(options, pairs, source, len(vocabulary))
     records = task_streams.add_pairs(records, pairs)
