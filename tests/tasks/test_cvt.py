@@ -14,15 +14,17 @@ from data_pipelines.batches.dataset import Batches
 from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.units.characters import spell
 from tests.helpers.invocation import invoke
+from xmodels.jobs.multitask.steps import Turns, epochs_of
 from xmodels.layers.prediction_module import PredictionModule
 from xmodels.layers.views import VIEWS
 from xmodels.models.cvt import SIZES, Cvt, CvtConfig
 from xmodels.models.folder import read_weights
 from xmodels.objectives.measures import weighted_cross_entropy
-from xmodels.tasks.cvt_tag.cross_views import CrossViews, divergence, of_words_beside
+from xmodels.tasks.cvt_tag.cross_views import CrossViews, CrossViewsOfTasks, divergence, of_words_beside
 from xmodels.tasks.cvt_tag.task import SMOOTHING, CvtTag
 from xmodels.training.devices import distribution
 from xmodels.training.loop import Interrupted, Loop
+from xmodels.training.mixture import Mixture, steps_of
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.states.averaging import MovingAverage
 from xmodels.training.step.learner import Learner
@@ -216,6 +218,76 @@ def test_an_average_of_weights_that_stay_is_these_weights():
     for _ in range(20):
         average.update()
     np.testing.assert_array_equal(average.averages["w"], weight)
+
+
+# Several taggers.
+
+
+def test_tasks_come_by_the_roots_of_their_sizes_and_each_step_is_followed_by_one_on_texts():
+    sizes = {"ner": 10_000, "chunk": 2_500, "pos": 400}
+    counts = {name: size // 10 for name, size in sizes.items()}
+    turns = Turns(epochs_of(steps_of(Mixture(temperature=2.0), sizes, counts), 8, seed=1), ("unlabelled",))
+    names = [*sizes, "unlabelled"]
+    taken = []
+    for step in range(10_000):
+        (name,) = [name for name in names if turns.share(name, step)]
+        taken.append(name)
+    assert set(taken[1::2]) == {"unlabelled"} and "unlabelled" not in taken[::2]
+    roots = {name: size**0.5 for name, size in sizes.items()}
+    expected = {name: 5_000 * root / sum(roots.values()) for name, root in roots.items()}
+    chi_square = sum((taken.count(name) - count) ** 2 / count for name, count in expected.items())
+    assert chi_square < 5.99, "with two degrees of freedom, 5 % are above by chance"
+
+
+def test_texts_teach_the_modules_of_all_tasks_the_sum_of_what_they_teach_each(built):
+    backbone, task, views = built
+    other = CvtTag(CONFIG, ("O", "X", "Y"))
+    parts_ = {"a": views, "b": CrossViews(other, ("future",))}
+    other.run(backbone, batch())
+    _, losses, _ = CrossViewsOfTasks(parts_).run(backbone, batch())
+    alone = {name: part.run(backbone, batch())[1] for name, part in parts_.items()}
+    assert set(losses) == {f"a_{view}" for view in VIEWS} | {"b_future"}
+    for name, each in alone.items():
+        for view, (total, weight) in each.items():
+            np.testing.assert_allclose(losses[f"{name}_{view}"], (total, weight), rtol=1e-6)
+
+
+TASKS_FILE = """defaults: {task: cvt_tag, max_seq_length: 16, train_batch_size: 16, unlabelled_file: "${DATA}/more.txt"}
+tasks:
+  all: {train_file: "${DATA}/train.conll"}
+  few: {train_file: "${DATA}/dev.conll"OTHER}
+"""
+
+
+def several(start, tmp_path, **flags):
+    data = start["train_file"].parent
+    given = {
+        "tasks_file": tmp_path / "tasks.yaml",
+        "set": f"DATA={data}",
+        "init_checkpoint": "new:cvt/tiny",
+        "num_train_epochs": 1,
+    }
+    return invoke("multitask", **given | {"vocab_file": start["vocab_file"], "model_dir": tmp_path / "joint"} | flags)
+
+
+@pytest.mark.long
+def test_several_taggers_learn_from_the_same_texts(start, tmp_path):
+    (tmp_path / "tasks.yaml").write_text(TASKS_FILE.replace("OTHER", ""))
+    assert several(start, tmp_path, learning_rate=0.5, optimizer="sgd", log_steps=1) == 0
+    logged = [json.loads(line) for line in (tmp_path / "joint/log.jsonl").read_text().splitlines()]
+    trained = [entry for entry in logged if entry["kind"] == "train"]
+    assert ["unlabelled/few_past" in entry and "unlabelled/all_past" in entry for entry in trained] == [False, True] * 3
+    weights = read_weights(tmp_path / "joint/few/backbone/weights.safetensors")
+    assert {name.split(".")[1] for name in weights if name.startswith("objective")} == {"cvt_tag"}
+    assert "unlabelled_sha256" in json.loads((tmp_path / "joint/config.json").read_text())
+
+
+def test_taggers_that_learn_together_have_the_same_texts(start, tmp_path, capsys):
+    other = start["train_file"].with_name("train.conll")
+    (tmp_path / "tasks.yaml").write_text(TASKS_FILE.replace("OTHER", f", unlabelled_file: {other}"))
+    assert several(start, tmp_path) != 0
+    said = capsys.readouterr()
+    assert "`tasks.few`: has other unlabelled examples than `tasks.all`" in said.err + said.out
 
 
 # Runs.

@@ -52,7 +52,8 @@ def check_multitask(options) -> None:
     """Raises what is wrong with the file of tasks, the files that it names, the checkpoint or the run folder."""
     _check_run_folder(options)
     read_tasks(options.tasks_file, variables_of(options.set))
-    check_checkpoint(options.init_checkpoint)
+    if not options.init_checkpoint.startswith("new:"):
+        check_checkpoint(options.init_checkpoint)
 
 
 def check_comparison(options) -> None:

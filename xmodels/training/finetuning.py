@@ -87,11 +87,14 @@ class OtherExamples:
         objective: task -> the `Objective` that learns from them; it may share layers of the task.
         source: (reader of the task, tokenizer) -> the examples, an `ArraySource`.
         share: their steps for each step of the task.
+        together: {name of a task: its `objective`} -> the one of tasks that one network learns together, whose steps each of theirs
+            is followed by; None where these leave the examples out.
     """
 
     objective: Callable[[Any], Any]
     source: Callable[[Any, Any], Any]
     share: float = 1.0
+    together: Callable[[Mapping[str, Any]], Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,7 +23,7 @@ class Options(OptimizationOptions, PrecisionOptions, RunOptions, DeviceOptions):
 
     tasks_file: str = option(REQUIRED, "YAML file that lists the tasks, with the files, columns and batches of each. docs/mt_dnn.md explains its keys, docs/t5.md those of text-to-text tasks with a rate each.", section="Model and tasks")  # fmt: skip
     set: str | None = option(None, "NAME=VALUE: the value of ${NAME} in the file, such as DATA=glue. Separate several by commas, or repeat the flag. Names that are not given are taken from the environment.", repeatable=True)  # fmt: skip
-    init_checkpoint: str = option(REQUIRED, "Network to fine-tune: a run or model folder, hf:FOLDER, or tf1:PREFIX.", structural=True)  # fmt: skip
+    init_checkpoint: str = option(REQUIRED, "Network to fine-tune: a run or model folder, hf:FOLDER, or tf1:PREFIX; or new:NETWORK or new:NETWORK/SIZE with random weights and a vocab_file.", structural=True)  # fmt: skip
     random_init: bool = option(False, "Control experiment: start from random weights, and take only sizes and vocabulary from init_checkpoint.", structural=True)  # fmt: skip
     vocab_file: str | None = option(None, "Vocabulary, if the checkpoint has none.")
     do_lower_case: bool | None = option(None, "Lower-case the text. Default: as the checkpoint says.")

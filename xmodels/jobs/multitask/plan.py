@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import keras
 
+from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.batches.remainders import Remainders
 from data_pipelines.errors import CheckpointError, DataError, UsageError
@@ -23,7 +24,7 @@ from xmodels.jobs.finetune.plan import check_options, num_steps_of
 from xmodels.jobs.finetune.rates import optimization_of
 from xmodels.jobs.finetune.start import build_backbone, finetuning_of, load_checkpoint_and_tokenizer, reader_of
 from xmodels.jobs.multitask import options as multitask
-from xmodels.jobs.multitask.steps import batches_of, epochs_of
+from xmodels.jobs.multitask.steps import Turns, batches_of, epochs_of
 from xmodels.jobs.multitask.tasks_file import TasksFile, read_tasks_file, task_options
 from xmodels.jobs.pretrain.task_schedule import TaskSchedule
 from xmodels.models.backbone import Backbone
@@ -36,7 +37,7 @@ from xmodels.tasks.base.origin import optimizer_of
 from xmodels.tasks.base.read import Data, Reader
 from xmodels.tasks.base.task import Task
 from xmodels.training.devices import distribution
-from xmodels.training.finetuning import FineTuning, Joint
+from xmodels.training.finetuning import FineTuning, Joint, OtherExamples
 from xmodels.training.mixture import steps_of
 from xmodels.training.optimizers.grouped import GroupedOptimizer
 from xmodels.training.optimizers.optimization import Optimization
@@ -92,6 +93,7 @@ class Plan:
         schedule: of which task each step is.
         finetuning: the recipe of the system; how the tasks follow one another is that of the file of tasks, where it says something.
         num_steps: updates in all; `per_epoch` in an epoch.
+        others: {name: examples} that all tasks learn from beside their own.
     """
 
     options: multitask.Options
@@ -104,6 +106,7 @@ class Plan:
     learner: Learner
     num_steps: int
     per_epoch: int
+    others: Mapping[str, ArraySource] = dataclasses.field(default_factory=dict)
 
     @property
     def origin(self) -> str:
@@ -162,17 +165,24 @@ def plan(given: multitask.Options, strategy) -> Plan:
     schedule = make_schedule_of_tasks(
         given, finetuning.joint, {name: data[name].source.num_examples for name in data}, sizes
     )
-    per_epoch = sum(schedule.stages[0].values())
+    others = others_of_all(given, readers, tokenizer)
+    turns = Turns(schedule, tuple(others))
+    per_epoch = sum(schedule.stages[0].values()) * turns.per_step
     num_steps = num_steps_of(given, per_epoch)
     optimization = optimization_of(given, num_steps, per_epoch)
     warn_rate(given, loaded.config)
-    learner, members = _learner(given, strategy, loaded, tokenizer, readers, data, schedule, optimization, finetuning)
+    learner, members = _learner(
+        given, strategy, loaded, tokenizer, readers, data, turns, optimization, finetuning, others
+    )
     for each in members.values():
         mask = each.data.source.arrays["padding_mask"]
         check_resources(
             given, learner, each.batches.batch_size * (mask.shape[1] if mask.ndim > 2 else 1), mask.shape[-1]
         )
-    return Plan(given, loaded, tokenizer, members, schedule, finetuning, optimization, learner, num_steps, per_epoch)
+    sources = {name: source for name, (source, _) in others.items()}
+    return Plan(
+        given, loaded, tokenizer, members, schedule, finetuning, optimization, learner, num_steps, per_epoch, sources
+    )
 
 
 def warn_rate(given: multitask.Options, config) -> None:
@@ -223,8 +233,8 @@ def finetuning_of_all(
 ) -> tuple[FineTuning, Checkpoint]:
     """Returns the recipe of the system for tasks that are learnt together, and the checkpoint as it changes it.
 
-    Its groups of weights, their optimizers, and changes of the network hold. Phases, other examples and the language model beside a
-    task are of one task alone.
+    Its groups of weights, their optimizers, and changes of the network hold. Phases and the language model beside a task are of
+    one task alone, and so are other examples, but for those of `others_of_all`.
     """
     options = dataclasses.replace(
         next(iter(readers.values())).options, auxiliary_lm_weight=0.0, language_model_epochs=0.0
@@ -232,6 +242,38 @@ def finetuning_of_all(
     found, loaded = finetuning_of(options, loaded)
     joint = wanted.joint if wanted.joint != Joint() else found.joint
     return dataclasses.replace(found, joint=joint, phases=(), streams={}, loss_weights={}), loaded
+
+
+Shared = Mapping[str, tuple[ArraySource, Mapping[str, OtherExamples]]]  # what all tasks learn from, by name
+
+
+def others_of_all(given: multitask.Options, readers: Mapping[str, Reader], tokenizer: Tokenizer) -> Shared:
+    """Returns the examples that tasks learn from beside their own, and how each task does.
+
+    Raises:
+        UsageError: the tasks do not name the same ones.
+    """
+    named: dict[str, dict[str, OtherExamples]] = {}
+    for task, reader in readers.items():
+        for name, each in reader.extend(FineTuning()).streams.items():
+            if each.together is not None:
+                named.setdefault(name, {})[task] = each
+    found = {}
+    for name, of_tasks in named.items():
+        sources = {}
+        for task, each in of_tasks.items():
+            with naming(given, task):
+                sources[task] = each.source(readers[task], tokenizer)
+        first, *rest = sources
+        odd = [task for task in readers if task not in sources]
+        odd += [task for task in rest if sources[task].sha256 != sources[first].sha256]
+        if odd:
+            raise UsageError(
+                f"{given.tasks_file}: `tasks.{odd[0]}`: has other {name} examples than `tasks.{first}`, or none; all tasks learn from "
+                "the same. Give them in `defaults`."
+            )
+        found[name] = sources[first], of_tasks
+    return found
 
 
 def make_schedule_of_tasks(
@@ -245,8 +287,8 @@ def make_schedule_of_tasks(
 
 
 def _learner(
-    given, strategy, loaded, tokenizer, readers: Mapping[str, Reader], data: Mapping[str, Data], schedule: TaskSchedule,
-    optimization: Optimization, finetuning: FineTuning,
+    given, strategy, loaded, tokenizer, readers: Mapping[str, Reader], data: Mapping[str, Data], turns: Turns,
+    optimization: Optimization, finetuning: FineTuning, others: Shared,
 ) -> tuple[Learner, dict[str, Member]]:  # fmt: skip
     step_options.set_precision(given)
     keras.utils.set_random_seed(given.seed)
@@ -260,9 +302,16 @@ def _learner(
             for index, (name, reader) in enumerate(readers.items())
         }
         streams = {
-            name: Stream(tasks[name], batches[name], functools.partial(schedule.share, name), find.JOINT_HEAD + name)
+            name: Stream(tasks[name], batches[name], functools.partial(turns.share, name), find.JOINT_HEAD + name)
             for name in readers
         }
+        rows = next(iter(readers.values())).options.train_batch_size
+        for index, (name, (source, of_tasks)) in enumerate(others.items(), len(readers)):
+            parts = {task: each.objective(tasks[task]) for task, each in of_tasks.items()}
+            objective = next(iter(of_tasks.values())).together(parts)
+            keep, order = objective.batch_features(backbone), seed_of(given.seed, index)
+            found = Batches(source, objective.transform(), rows, order, keep)
+            streams[name] = Stream(objective, found, functools.partial(turns.share, name))
         learner = Learner(
             strategy, backbone, streams, _optimizer_of(finetuning, optimization), 1.0 if given.clip_norm is None else given.clip_norm,
             given.seed, distribution.compiles(given.jit_compile, strategy), step_options.memory_of(given),

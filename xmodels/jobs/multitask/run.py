@@ -124,6 +124,7 @@ def identity_of(job: Plan) -> Identity:
     identity = {"job": "multitask", "model": loaded.model, "config": loaded.config.to_json()}
     identity |= {"system": loaded.system} if loaded.system else {}
     identity["tasks"] = {name: identity_of_member(each) for name, each in job.members.items()}
+    identity |= {f"{name}_sha256": source.sha256 for name, source in job.others.items()}
     identity["epochs"] = job.finetuning.joint.describe()
     return Identity(
         options.model_dir, identity, dataclasses.asdict(options), _settings(job), STRUCTURAL, options.resume

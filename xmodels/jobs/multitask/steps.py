@@ -24,6 +24,29 @@ class MainLast(TaskSchedule):
         return steps[np.argsort(steps == self.tasks.index(self.main_task), kind="stable")]
 
 
+@dataclasses.dataclass(frozen=True)
+class Turns:
+    """Each step of a task is followed by one on each set of examples without labels, which all tasks share.
+
+    Attributes:
+        schedule: of the steps of the tasks.
+        others: the names of these sets.
+    """
+
+    schedule: TaskSchedule
+    others: tuple[str, ...] = ()
+
+    @property
+    def per_step(self) -> int:
+        """The steps in which a task learns once."""
+        return 1 + len(self.others)
+
+    def share(self, name: str, step: int) -> float:
+        """Returns whether a step is of the task or the set; the share of its stream."""
+        turn, place = divmod(step, self.per_step)
+        return float(self.others[place - 1] == name) if place else self.schedule.share(name, turn)
+
+
 def batches_of(num_examples: int, batch_size: int) -> int:
     """Returns the batches of an epoch; the last one may be shorter."""
     return -(-num_examples // batch_size)

@@ -1,6 +1,6 @@
 """What Cross-View Training learns from texts without labels (Clark et al., 2018, section 2)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from keras import ops
 
@@ -30,11 +30,15 @@ class CrossViews(Objective):
             module = PredictionModule(task.module_dim, len(task.label_names), is_linear=name == "full", name=name)
             setattr(self, f"{name}_module", module)
 
-    def forward(self, backbone, batch, training=None):
+    def forward(self, backbone, batch, training=None, seen=None):
         """Returns `teacher`, the probabilities of tags by the tagger, and under the name of each view its logits, float32 (B, L, C);
-        those of a view that predicts the word beside stand where that word stands."""
+        those of a view that predicts the word beside stand where that word stands.
+
+        Args:
+            seen: what the parts of the network know, where that is computed already.
+        """
         taught = ops.stop_gradient(ops.softmax(self._teach(backbone, batch, training=False)["logits"], axis=-1))
-        seen, found = backbone.views(batch, training=training, labelled=False), {}
+        seen, found = seen or backbone.views(batch, training=training, labelled=False), {}
         for name in self._views:
             part, place = VIEWS[name]
             found[name] = ops.roll(getattr(self, f"{name}_module")(seen[part]), place, axis=1)
@@ -49,6 +53,38 @@ class CrossViews(Objective):
             same = ops.argmax(outputs[name], axis=-1) == ops.argmax(outputs["teacher"], axis=-1)
             right[f"{name}_agreement"] = ops.sum(ops.cast(same, "float32") * counted), ops.sum(counted)
         return losses, right
+
+
+class CrossViewsOfTasks(Objective):
+    """The modules of several taggers, which learn from the same texts in the same step (section 2.3): the sum of their losses.
+
+    Args:
+        tasks: {name of a task: its `CrossViews`}.
+    """
+
+    needs = CrossViews.needs
+
+    def __init__(self, tasks: Mapping[str, CrossViews], **kwargs):
+        super().__init__(**kwargs)
+        self._names = tuple(tasks)
+        for name, views in tasks.items():
+            setattr(self, f"of_{name}", views)
+
+    def _of(self, name: str) -> CrossViews:
+        return getattr(self, f"of_{name}")
+
+    def forward(self, backbone, batch, training=None):
+        """Returns what `CrossViews` does, by the names of the tasks. What the parts of the network know is computed once."""
+        seen = backbone.views(batch, training=training, labelled=False)
+        return {name: self._of(name).forward(backbone, batch, training, seen) for name in self._names}
+
+    def score(self, outputs, batch, backbone):
+        losses, metrics = {}, {}
+        for name in self._names:
+            of_task = self._of(name).score(outputs[name], batch, backbone)
+            for found, each in zip((losses, metrics), of_task, strict=True):
+                found |= {f"{name}_{key}": value for key, value in each.items()}
+        return losses, metrics
 
 
 def divergence(probabilities, logits):

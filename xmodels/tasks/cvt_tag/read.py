@@ -8,7 +8,7 @@ from data_pipelines.errors import DataError, UsageError
 from xmodels.layers.views import USUAL
 from xmodels.models.folder import model_class
 from xmodels.tasks.base.answer import plain_lines
-from xmodels.tasks.cvt_tag.cross_views import CrossViews
+from xmodels.tasks.cvt_tag.cross_views import CrossViews, CrossViewsOfTasks
 from xmodels.tasks.tag import read
 from xmodels.tasks.tag.words import Words, encode_words, pack_words, windows_of, words_of
 from xmodels.training.finetuning import OtherExamples
@@ -42,7 +42,7 @@ class Reader(read.Reader):
     def extend(self, recipe):
         if not self.options.unlabelled_file:
             return recipe
-        others = OtherExamples(lambda task: CrossViews(task, self.views), Reader.unlabelled)
+        others = OtherExamples(lambda task: CrossViews(task, self.views), Reader.unlabelled, together=CrossViewsOfTasks)
         return dataclasses.replace(recipe, streams={**recipe.streams, UNLABELLED: others})
 
     def texts(self) -> list:
