@@ -1,5 +1,6 @@
 """DeBERTa: its SentencePiece model gets a piece for masks, and goes back as it was; its folders say what ours can express."""
 
+import dataclasses
 import io
 import json
 import pathlib
@@ -110,6 +111,18 @@ def test_files_of_the_authors_have_both_heads_and_positions_that_nobody_reads(fo
     plain = convert.outputs(convert.load(f"hf:{GOLDEN}"))
     np.testing.assert_array_equal(convert.outputs(loaded)["masked_lm_logits"], plain["masked_lm_logits"])
     assert convert.outputs(loaded)["replaced_tokens_logits"].shape == plain["sequence_output"].shape[:2]
+
+
+def test_a_network_that_learnt_with_the_decoder_of_masks_is_written_without_it(tmp_path):
+    loaded = convert.load(f"hf:{GOLDEN}")
+    name = "objective.masked_lm.mask_decoder.position.embeddings"
+    trained = dataclasses.replace(loaded, values={**loaded.values, name: np.ones((20, 8), "float32")})
+    convert.save(trained, str(tmp_path / "ours"))
+    again = convert.load(str(tmp_path / "ours"))
+    assert name in again.values and again.heads == {"masked_lm"}
+    convert.save(again, f"hf:{tmp_path / 'theirs'}")
+    assert convert.verify(str(tmp_path / "ours"), f"hf:{tmp_path / 'theirs'}")["masked_lm_logits"] == 0
+    assert set(convert.load(f"hf:{tmp_path / 'theirs'}").values) == set(loaded.values)
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,8 @@ def _logits(head: formats.Head, found, batch, backbone, loaded: Checkpoint):
     logits = head.logits(objective, found, batch, backbone)  # creates the weights
     if not objective.weights:
         return logits
-    folder.assign(objective.prefix, objective, loaded.values, loaded.model)
+    values = {name: v for name, v in loaded.values.items() if not any(part in name for part in ours.OF_PRETRAINING)}
+    folder.assign(objective.prefix, objective, values, loaded.model)
     return head.logits(objective, found, batch, backbone)
 
 

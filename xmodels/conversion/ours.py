@@ -15,7 +15,8 @@ from xmodels.tasks.base.find import JOINT_HEAD, task_class
 
 MANIFEST = "manifest.json"  # what tells a folder of records
 # In names of weights of heads, which no other format has: how tasks read states, and a network beside the head.
-OWN_PARTS = ".attention_pooling.", ".layer_mix.", ".generator.", ".mask_decoder."
+OF_PRETRAINING = ".generator.", ".mask_decoder."  # which heads of others do not need
+OWN_PARTS = ".attention_pooling.", ".layer_mix.", *OF_PRETRAINING
 TASK = "task.json"  # what says what a run has learnt
 RUN_STATES = "checkpoints"  # and where the states from which it resumes
 
