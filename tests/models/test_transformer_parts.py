@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from xmodels.layers.attention.visible import Visible
+from xmodels.models import bert
 from xmodels.models.backbone import named_weights
 from xmodels.models.bart import Bart, BartConfig
 from xmodels.models.bert import Bert, BertConfig
@@ -19,6 +20,7 @@ from xmodels.models.roberta import Roberta, RobertaConfig
 from xmodels.models.transformer import Transformer, TransformerConfig
 from xmodels.models.transformer_pre_norm import PreNormTransformer
 from xmodels.objectives.causal_lm import CausalLM
+from xmodels.systems import bert2bert
 
 V = 20
 SIZES = {"num_layers": 2, "num_heads": 2, "intermediate_dim": 16, "max_sequence_length": 8}
@@ -119,6 +121,22 @@ def test_both_parts_of_bart_may_begin_as_one_bert_but_not_as_two():
     (name,) = shared
     assert np.array_equal(parts[0].values[name], parts[1].values[name])
     assert not np.array_equal(parts[0].values[name], parts[2].values[name])
+
+
+def test_bert2bert_of_a_size_takes_over_the_bert_of_that_size_without_further_flags():
+    for name, size in bert.SIZES.items():
+        ours, theirs = MassConfig(V, **bert2bert.SIZES[name]), BertConfig(V, **size)
+        shared = ours.values().keys() & theirs.values().keys()
+        assert {"num_layers", "num_heads", "max_sequence_length", "activation", "layer_norm_epsilon"} <= shared
+        assert {field: ours.values()[field] for field in shared} == {field: theirs.values()[field] for field in shared}
+    other, found = (
+        drawn(Bert(BertConfig(V, **bert.SIZES["tiny"])), 1),
+        drawn(Mass(MassConfig(V, **bert2bert.SIZES["tiny"])), 0),
+    )
+    for part in ("encoder", "decoder"):
+        begin(found, part, other)
+    expected = np.array(other({**TEXT, "token_ids": TOKENS, "segment_ids": np.zeros_like(TOKENS)})["sequence_output"])
+    np.testing.assert_allclose(found.encode(BATCH | {"padding_mask": np.ones_like(REAL)}), expected, atol=1e-4)
 
 
 def test_sizes_that_differ_are_told_and_more_positions_than_needed_are_cut():

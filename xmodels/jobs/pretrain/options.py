@@ -28,7 +28,7 @@ class Options(TrainingOptions):
     model_config_file: str | None = option(None, "JSON file with other sizes: Google's bert_config.json, or a config.json of xmodels.", alias="bert_config_file")  # fmt: skip
     mixer: str | None = option(None, "Attention of all blocks, for bert, gpt and their variants (docs/mixers.md). Default: as in the configuration, multi_head:", structural=True, values=summaries())  # fmt: skip
     init_checkpoint: str | None = option(None, "Start from these weights: a run or model folder, hf:FOLDER, or tf1:PREFIX. The optimizer starts anew.", structural=True)  # fmt: skip
-    init_encoder: str | None = option(None, "Language model as which the encoder of a translator begins: a run or model folder of lstm_lm for lstm_seq2seq, of bert or roberta for bart and mass, of gpt for transformer, of gpt2 for transformer_pre_norm (docs/lstm_seq2seq.md).", structural=True)  # fmt: skip
+    init_encoder: str | None = option(None, "Language model as which the encoder of a translator begins: a run or model folder of lstm_lm for lstm_seq2seq, of bert or roberta for bert2bert, bart and mass, of gpt for transformer, of gpt2 for transformer_pre_norm (docs/lstm_seq2seq.md).", structural=True)  # fmt: skip
     init_decoder: str | None = option(None, "Likewise for the decoder.", structural=True)  # fmt: skip
     init_vectors: str | None = option(None, "Word vectors with which the table of tokens of a new network begins, word2vec:FILE, glove:FILE or fasttext:FILE: of tokens that are words of it, and of pieces of its words (docs/word_vectors.md).", structural=True)  # fmt: skip
     freeze_vectors: bool = option(False, "Keep the table of init_vectors as it is.", structural=True)  # fmt: skip
