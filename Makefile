@@ -10,6 +10,8 @@ BY_FILE = --dist loadfile --no-loadscope-reorder
 OUTPUT ?= quickstart-$(LANGUAGE)
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
+# With PRETRAINED=1 the quickstart fetches a network that others have trained, and tunes it on the same rows beside its own.
+PRETRAINED ?=
 # With LOCKED=1 the quickstart takes the very files of requirements.lock, by their hashes.
 LOCKED ?=
 INSTALLED = $(if $(LOCKED),$(STAMP)-locked,$(STAMP))
@@ -26,7 +28,7 @@ REPORT ?=
 help:  ## Lists the targets
 	@echo "make TARGET, where TARGET is one of:"
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
-	@echo "Variables: PYTHON ($(PYTHON)), VENV ($(VENV)); for tests JOBS ($(JOBS)); for quickstart LANGUAGE=en|zh ($(LANGUAGE)), OUTPUT ($(OUTPUT)), LOCKED=1;"
+	@echo "Variables: PYTHON ($(PYTHON)), VENV ($(VENV)); for tests JOBS ($(JOBS)); for quickstart LANGUAGE=en|zh ($(LANGUAGE)), OUTPUT ($(OUTPUT)), PRETRAINED=1, LOCKED=1;"
 	@echo "for fuzz MINUTES ($(MINUTES)), ROUNDS, SEED, ONLY, REPORT."
 
 $(BIN)/python:
@@ -49,8 +51,8 @@ $(STAMP)-test: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,lint]"
 	@touch $@
 
-quickstart: $(INSTALLED)  ## From raw text to a served model in eight minutes (LANGUAGE=zh for Chinese, LOCKED=1 for locked versions)
-	@$(BIN)/xmodels quickstart --language=$(LANGUAGE) --output_dir=$(OUTPUT)
+quickstart: $(INSTALLED)  ## From raw text to a served model in eight minutes (LANGUAGE=zh for Chinese, PRETRAINED=1 for a published network beside it)
+	@$(BIN)/xmodels quickstart --language=$(LANGUAGE) --output_dir=$(OUTPUT) $(if $(PRETRAINED),--pretrained)
 
 $(STAMP)-extras: $(STAMP)-test
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[beam,notebook,rouge,search,serve,serve-test,tpu-preflight]"

