@@ -59,6 +59,7 @@ setup(
     ],
     extras_require={
         "beam": ["apache-beam>=2.77"],
+        "dask": ["apache-beam[dask]>=2.77"],
         "rouge": ["rouge-score>=0.1.2"],  # scores of summaries; brings nltk, which takes a second to import
         "parquet": ["pyarrow>=15"],  # CVE-2023-47248 (code in files) is fixed in 14.0.1
         "search": ["faiss-cpu>=1.8"],  # indices that are graphs; exact ones need nothing

@@ -4,6 +4,7 @@ Workers read the corpus and write the shards under the paths that the command na
 What comes back is in the files; a part that a runner tries twice, even at the same time, leaves the same bytes.
 """
 
+import importlib.util
 import os
 import shlex
 from collections.abc import Callable
@@ -19,6 +20,19 @@ from data_pipelines.records.folder import PLAN, claim, read_stored_shard
 from data_pipelines.records.manifest import Manifest
 
 FAILED = ".failed"  # beside the shard that could not be made; holds the reason
+
+
+def dask_options(scheduler: str | None) -> str:
+    """Returns the options of a pipeline on the workers of a Dask scheduler, or without one on workers that Dask starts here.
+
+    Raises:
+        UsageError: Dask is not installed.
+    """
+    if not importlib.util.find_spec("distributed"):
+        raise UsageError("--runner=dask: Dask is not installed. `pip install 'xmodels[dask]'`, or leave the flag out.")
+    address = ["--dask_client_address", scheduler] if scheduler else []
+    # Beam's default puts 128 parts together, so that one worker would do the work of all.
+    return shlex.join(["--runner=apache_beam.runners.dask.dask_runner.DaskRunner", "--dask_partition_size=1", *address])
 
 
 def create(
@@ -65,7 +79,10 @@ def _create(pipeline, job: Job, resume: bool, overwrite: bool) -> Manifest:
         os.remove(path)
     build(pipeline, job)
     try:
-        pipeline.run().wait_until_finish()
+        running = pipeline.run()
+        running.wait_until_finish()
+        if client := getattr(running, "client", None):  # Dask's, whose connection would stay open
+            client.close()
     except Exception as error:  # each runner has its own
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
         raise ReportedError(

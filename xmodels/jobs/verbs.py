@@ -16,7 +16,7 @@ from xmodels.runs.preflight import check_backend
 from xmodels.training.devices.processor import prefer_onednn
 
 JOBS, DATA_OPTIONS = "xmodels.jobs", "data_pipelines.options"  # a folder a verb, and a file a verb
-NOT_A_PATH = ("tpu",)  # may be an address
+NOT_A_PATH = ("tpu", "dask_scheduler")  # may be addresses
 
 
 def options_module(verb: str) -> str | None:
