@@ -38,7 +38,8 @@ def known_text(case: Case) -> str | None:
     pieces = [found.ids for found in case.tokenizer.encode_batch(case.texts)]
     unknown_id, tokens = case.tokenizer.vocabulary.roles.get(UNKNOWN, -1), sum(map(len, pieces))
     unknown = sum(ids.count(unknown_id) for ids in pieces)
-    if warning := unknown_warning(case.flags.train_file, unknown, tokens, case.tokenizer.do_lower_case):
+    warning = unknown_warning(case.flags.train_file, unknown, tokens, case.tokenizer.do_lower_case)
+    if warning and not case.tokenizer.is_open:  # of open ones, unknown words are read by their characters
         print_status(warning)
     longest = case.flags.max_seq_length
     lost = [max(0, len(ids) + 2 - longest) for ids in pieces]

@@ -98,7 +98,8 @@ class TextReader(Reader):
         if "character_ids" in model_class(loaded.model).reads and not tokenizer.is_open:
             raise UsageError(
                 f"--init_checkpoint={self.options.init_checkpoint}: a network of the kind {loaded.model} reads the characters of "
-                f"words, but its vocabulary is of --tokenizer={tokenizer.kind}. Pretrain it with one of --tokenizer=word_characters."
+                f"words, but its vocabulary is of --tokenizer={tokenizer.kind}. It needs one that `train_vocabulary "
+                "--tokenizer=word_characters` makes."
             )
         reading = reading.with_frame_of(tokenizer, loaded.config)
         self.numbers = reading.numbers_for(loaded.config, self.usual_optimizer())
