@@ -64,6 +64,9 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     "reversed_character_ids": (
         Feature((None, CHARACTERS), "int32", "the same of a second stream, in which each sentence stands backwards"),
     ),
+    "token_vectors": (
+        Feature(NL, "float32", "vectors that a network reads in the place of those of its own table (DeBERTaV3)"),
+    ),
     "ngram_ids": (Feature(NL, "int32", "the rows of each word and of its parts (fastText); zeros fill up"),),
     "padding_mask": (
         Feature(L, "bool", "True on real tokens; of a story on real sentences"),

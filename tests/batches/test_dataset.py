@@ -161,6 +161,7 @@ def test_more_hosts_than_shards_are_refused(records_source):
         records_source.part(0, 6)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("batch_size", [1, 4, 17, 34, 100])
 def test_reading_once_is_in_order_and_fills_the_last_batch_without_weight(source, batch_size):
     batches = list(batches_of(source, batch_size).once())

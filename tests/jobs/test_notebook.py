@@ -47,7 +47,7 @@ def test_notebook_shows_progress_and_answers(executed):
 @pytest.mark.parametrize(
     "backend",
     [
-        pytest.param("jax", marks=pytest.mark.extra("jax")),
+        pytest.param("jax", marks=[pytest.mark.extra("jax"), pytest.mark.long]),
         pytest.param("torch", marks=[pytest.mark.extra("torch"), pytest.mark.long]),
         pytest.param("tensorflow", marks=pytest.mark.long),
     ],

@@ -37,6 +37,7 @@ def run(folder, records, **more):
     pretrain(Options(model_dir=str(folder), data_dir=records, **{**given, **more}))
 
 
+@pytest.mark.long
 def test_a_run_finds_similar_words_and_learns_the_order_of_segments(ordered, vectors, tmp_path, capsys):
     run(tmp_path / "run", ordered, similar_words=vectors)
     shown = capsys.readouterr().out

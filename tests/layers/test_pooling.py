@@ -276,6 +276,7 @@ def test_other_formats_refuse_it_in_a_line_and_ours_keeps_it(attentive, tmp_path
     assert list(found.probabilities.values()) == pytest.approx(list(expected.probabilities.values()), abs=1e-6)
 
 
+@pytest.mark.long
 def test_a_run_goes_on_with_its_own_pooling_only(attentive, table, capsys):
     start, run = attentive / "start", attentive / "run"
     given = {"init_checkpoint": start, "model_dir": run, "num_train_epochs": 5}

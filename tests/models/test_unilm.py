@@ -269,6 +269,7 @@ def masked_logits(writer, source, targets):
     return logits
 
 
+@pytest.mark.long
 def test_targets_are_those_of_whole_passes(writer):
     found = writer.generate(TEXTS, Decoding(temperature=0.0), batch_size=5)
     for text, target in zip(TEXTS, found, strict=True):
@@ -302,7 +303,7 @@ def with_rules(logits, targets, end, size, least):
     return logits
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("beams", "size", "least"),
     [(5, 3, 6), *(pytest.param(*each, marks=pytest.mark.long) for each in ((5, 2, 0), (3, 1, 9))), (1, 2, 8)],

@@ -111,12 +111,16 @@ def test_published_sizes_keep_the_numbers_of_their_paper():
         "mini",
         "small",
         "medium",
-    }  # narrower than `base`, but for the medium of GPT-2 and the small one of T5
+    }  # narrower than `base`, but for the medium of GPT-2 and the small ones of T5 and DeBERTaV3
     for name in systems.names():
         system = systems.load(name)
         for size in system.SIZES if hasattr(system, "SMALL") else ():
             options = Options(system=name, model_dir="run", size=size)
-            expected = size in ours and (name, size) not in (("gpt2", "medium"), ("t5", "small"))
+            expected = size in ours and (name, size) not in (
+                ("gpt2", "medium"),
+                ("t5", "small"),
+                ("deberta_v3", "small"),
+            )
             assert (pretraining_network.small_numbers(options, system) is not None) == expected, (name, size)
 
 

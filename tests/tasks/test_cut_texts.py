@@ -31,6 +31,7 @@ def run(small_bert, tmp_path_factory):
     return folder, small_bert
 
 
+@pytest.mark.long
 def test_commands_say_how_many_inputs_are_cut(run, tmp_path, capsys):
     folder, network = run
     files = {"train_file": folder / "train.tsv", "eval_file": folder / "dev.tsv", "init_checkpoint": network}

@@ -318,6 +318,7 @@ def test_both_phases_resume_bit_by_bit(run, data, start, tmp_path):
         assert all(np.array_equal(expected[name], found[name]) for name in expected), lost
 
 
+@pytest.mark.long
 def test_texts_get_one_answer_however_they_are_asked(run, tmp_path):
     (tmp_path / "lines.txt").write_text("ann rome\n\nrome ann bob\nmany words\n", "utf-8")
     flags = {"input_file": tmp_path / "lines.txt", "output_file": tmp_path / "found.jsonl", "speed": 0.4}
@@ -384,6 +385,7 @@ def test_what_cannot_be_distilled_is_refused_before_the_first_phase(flags, said,
     assert said in capsys.readouterr().err and not (tmp_path / "run" / "teacher").exists()
 
 
+@pytest.mark.long
 def test_networks_without_such_layers_and_odd_speeds_are_refused(run, data, tmp_path, capsys):
     causal = two_layers("gpt", tmp_path)
     given = QUICK | {"train_file": data / "train.tsv", "init_checkpoint": causal, "model_dir": tmp_path / "run"}
@@ -397,6 +399,7 @@ def test_networks_without_such_layers_and_odd_speeds_are_refused(run, data, tmp_
     assert "expected numbers from 0 to 1" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_another_teacher_is_another_run(run, data, start, tmp_path, capsys):
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)

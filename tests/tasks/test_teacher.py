@@ -48,6 +48,7 @@ def student(teacher, zh_vocabulary):
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_student_of_another_kind_comes_to_say_what_the_teacher_says(teacher, student, tmp_path):
     assert invoke("finetune", model_dir=tmp_path / "run", eval_file=SAMPLES / "dev.tsv", log_steps=1, **student) == 0
     logged = [json.loads(line) for line in (tmp_path / "run/log.jsonl").read_text().splitlines()]

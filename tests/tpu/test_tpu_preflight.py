@@ -295,6 +295,7 @@ def test_micro_batches_are_not_for_jax(monkeypatch, capsys):
     assert "--backend=jax has no micro-batches" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @needs_compiler
 def test_a_step_that_jax_cannot_build_says_so():
     config = config_of(systems.load("bert"))

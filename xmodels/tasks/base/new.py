@@ -16,7 +16,18 @@ from xmodels.models.folder import model_class, read_json
 
 NEW = "new:"  # prefix of the name of the network
 # Modules of `xmodels/models` that are no networks.
-SHARED = ("adapters", "backbone", "carried", "checkpoint", "config", "folder", "mixing", "sentence_encoder")
+SHARED = (
+    "adapters",
+    "backbone",
+    "carried",
+    "checkpoint",
+    "config",
+    "folder",
+    "mixing",
+    "parts",
+    "sentence_encoder",
+    "transformer_parts",
+)
 
 
 def network_of(options) -> tuple[str, type[Backbone], str]:

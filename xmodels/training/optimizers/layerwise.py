@@ -2,7 +2,8 @@
 
 The depth of a variable follows from its name (`models.backbone.named_weights`), by the same rule for all networks:
 
-- 0, the bottom: names whose first part contains "embed", such as `embedding.token.embeddings`, but for an output matrix;
+- 0, the bottom: names whose first part contains "embed", such as `embedding.token.embeddings`, but for an output matrix; and the
+  `words` of each of several stacks, such as `ahead.words.embeddings`;
 - N + 1: names with a number, such as `blocks.N.mixer.query.kernel` or `encoder.layers.N.norm.gamma`; the first number counts;
 - the top, one above the largest of these: everything else, such as a pooler or a final norm, and all heads.
 """
@@ -16,6 +17,7 @@ from xmodels.training.optimizers.groups import REST, Group, divide
 from xmodels.training.optimizers.synced import Rate
 
 OUTPUT = ".output_matrix."  # of networks whose output does not share the table of their input
+WORDS = ".words.embeddings"
 NUMBERED = re.compile(r"\.(\d+)\.")
 
 
@@ -26,6 +28,8 @@ def depths(names) -> dict[str, int | None]:
         number = NUMBERED.search(name)
         if "embed" in name.split(".", 1)[0]:
             found[name] = None if OUTPUT in name else 0
+        elif WORDS in name:
+            found[name] = 0
         else:
             found[name] = int(number[1]) + 1 if number else None
     return found
