@@ -58,6 +58,7 @@ def weights(path):
     return read_weights(f"{path}/backbone/weights.safetensors")
 
 
+@pytest.mark.long
 def test_a_task_learns_the_mix_and_leaves_a_frozen_network(classifier, folder):
     found, before = weights(classifier), read_weights(f"{folder}/net/weights.safetensors")
     assert all(np.array_equal(found[name], value) for name, value in before.items())

@@ -280,6 +280,7 @@ def test_a_run_is_scored_as_evaluate_scores_it_with_the_threshold_of_its_trainin
     assert "matching texts" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_predict_answers_pairs_and_a_text_has_the_same_vector_alone_and_beside_longer_ones(run, tmp_path, capsys):
     assert invoke("predict", model_dir=run, text="ann in york", text_pair="rome and ann") == 0
     assert "match: yes" in capsys.readouterr().out

@@ -64,6 +64,7 @@ def tuned(request, tmp_path_factory, zh_vocabulary):
     return base / "run"
 
 
+@pytest.mark.long
 def test_what_was_learnt_is_written_with_the_prefix_that_the_run_keeps(tuned):
     assert json.loads((tuned / "task.json").read_text())["prefix"] == read_task(str(tuned)).prefix == PREFIX
     generator = answer.load(Source(str(tuned)))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from xmodels.training.optimizers.kinds import OPTIMIZERS
-from xmodels.training.optimizers.optimization import NUMBERS, Optimization, numbers_for_another
+from xmodels.training.optimizers.optimization import NUMBERS, Optimization
 from xmodels.training.optimizers.optimizers import (
     Adafactor,
     Adagrad,
@@ -355,19 +355,3 @@ def test_weight_decay_spares_what_is_excluded(name):
 
 def test_every_number_of_an_optimizer_can_be_set():
     assert {number for kind in OPTIMIZERS.values() for number in kind.numbers} == set(NUMBERS)
-
-
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_the_numbers_of_a_paper_suit_any_other_optimizer(optimizer):
-    paper = {
-        "learning_rate": 0.01,
-        "adam_beta1": 0.7,
-        "adam_beta2": 0.99,
-        "adam_epsilon": 1e-6,
-        "momentum": 0.9,
-        "weight_decay": 0.1,
-    }
-    kept = numbers_for_another(paper, optimizer)
-    assert Optimization(num_steps=1, num_warmup_steps=0, optimizer=optimizer, **kept).numbers["weight_decay"] == 0.1
-    assert kept["learning_rate"] == 0.01 and not {"adam_epsilon", "momentum"} & kept.keys()
-    assert ("adam_beta1" in kept) == ("adam_beta1" in OPTIMIZERS[optimizer].numbers)

@@ -108,6 +108,7 @@ def test_accelerators_are_told_apart_by_their_names(name, dtype, expected):
     assert peak.published_peak(name, dtype) == (expected and expected * 1e12)
 
 
+@pytest.mark.long
 def test_log_tells_norms_use_of_the_peak_and_predictions(watched):
     train, norms, samples = (of_kind(watched, kind) for kind in ("train", "norms", "samples"))
     assert [entry["step"] for entry in train] == [3, 6] and [entry["step"] for entry in norms] == [2, 4, 6]

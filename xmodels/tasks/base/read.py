@@ -24,7 +24,6 @@ from xmodels.tasks.base.new import NEW, new_network, new_tokenizer
 from xmodels.tasks.base.origin import optimizer_of
 from xmodels.tasks.base.task import Task
 from xmodels.training.finetuning import FineTuning, Phase
-from xmodels.training.optimizers.optimization import numbers_for_another
 from xmodels.training.watching.progress import print_status
 
 SHOWN = 5  # skipped rows that are listed
@@ -230,7 +229,8 @@ class Reader:
         if getattr(options, "lora_rank", None):
             numbers["learning_rate"] = max(LORA_RATE, numbers["learning_rate"])
         if options.optimizer not in (None, numbers["optimizer"]):
-            numbers = numbers_for_another(numbers, options.optimizer)
+            for name in ("adam_epsilon", "momentum"):  # another optimizer has its own defaults
+                numbers.pop(name, None)
         return {name: value for name, value in numbers.items() if getattr(options, name) is None}
 
     def evaluation_files(self) -> list[tuple[str, str]]:

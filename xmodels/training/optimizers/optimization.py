@@ -1,7 +1,6 @@
 """Optimizer, schedule and their hyperparameters: the values of a paper, which flags override."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any, Self
 
 from keras.optimizers import Optimizer
@@ -109,11 +108,3 @@ class Optimization:
         optimizer = make_optimizer(self.optimizer, learning_rate=self.make_schedule(), **numbers)
         optimizer.layerwise = self.layerwise
         return optimizer
-
-
-def numbers_for_another(numbers: Mapping[str, Any], optimizer: str) -> dict[str, Any]:
-    """Returns the numbers of a paper for a training with another optimizer than the paper's: without those that it lacks, and without
-    `adam_epsilon` and `momentum`, of which each optimizer has a value of its own."""
-    known = OPTIMIZERS[optimizer].numbers if optimizer in OPTIMIZERS else NUMBERS  # an unknown one is refused later
-    lost = {name for name in NUMBERS if name not in known} | {"adam_epsilon", "momentum"}
-    return {name: value for name, value in numbers.items() if name not in lost}
