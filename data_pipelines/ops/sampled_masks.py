@@ -11,9 +11,7 @@ from data_pipelines.ops.corruption import choose_words
 from data_pipelines.ops.seeds import fold, take_seed, uniform
 from data_pipelines.text.vocabulary import MASK, Vocabulary
 
-MASKED = (
-    0.85  # of the chosen tokens, as in ELECTRA's released code; the others stay, so that the generator sees them too
-)
+MASKED = 0.85  # of the chosen tokens, as in ELECTRA's released code; others stay, so that the generator sees them too
 
 
 def mask_for_samples(

@@ -2,11 +2,13 @@
 
 import json
 import pathlib
+import types
 
 import keras
 import numpy as np
 import pytest
 
+from xmodels.jobs.finetune.rates import defaults_of
 from xmodels.training.optimizers.kinds import OPTIMIZERS
 from xmodels.training.optimizers.optimization import NUMBERS, Optimization
 from xmodels.training.optimizers.optimizers import (
@@ -355,3 +357,13 @@ def test_weight_decay_spares_what_is_excluded(name):
 
 def test_every_number_of_an_optimizer_can_be_set():
     assert {number for kind in OPTIMIZERS.values() for number in kind.numbers} == set(NUMBERS)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_defaults_of_a_fine_tuning_suit_whatever_optimizer_is_asked_for(optimizer):
+    paper = {"learning_rate": 0.01, "adam_beta1": 0.7, "adam_beta2": 0.99, "weight_decay": 0.1}
+    reader = types.SimpleNamespace(options=types.SimpleNamespace(optimizer=optimizer), defaults=lambda: paper)
+    kept = defaults_of(reader)
+    assert Optimization(num_steps=1, num_warmup_steps=0, optimizer=optimizer, **kept).numbers["weight_decay"] == 0.1
+    assert kept["learning_rate"] == 0.01
+    assert ("adam_beta1" in kept) == ("adam_beta1" in OPTIMIZERS[optimizer].numbers)

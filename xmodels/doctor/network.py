@@ -77,6 +77,7 @@ def checkpoint(case: Case) -> str | None:
     """Returns the checkpoint to start from, against network, vocabulary and lengths."""
     from xmodels.conversion import convert
     from xmodels.jobs.finetune.plan import check_options
+    from xmodels.jobs.finetune.rates import defaults_of
     from xmodels.jobs.finetune.start import load_checkpoint_and_tokenizer, reader_of
     from xmodels.jobs.pretrain.start import fit_checkpoint
 
@@ -89,7 +90,7 @@ def checkpoint(case: Case) -> str | None:
         reader = reader_of(flags)
         loaded, case.tokenizer = load_checkpoint_and_tokenizer(flags, reader)
         case.loaded = loaded
-        vars(flags).update(reader.defaults())
+        vars(flags).update(defaults_of(reader))
         check_options(flags, case.num_replicas, loaded)
         case.config = loaded.config
         case.num_parameters = sum(value.size for value in loaded.values.values())

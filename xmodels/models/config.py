@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from data_pipelines.errors import CheckpointError
+from data_pipelines.features import CHARACTERS
 from xmodels.layers.activations import ACTIVATIONS
 
 # Far above any published network, so that a damaged config.json does not exhaust the memory or run forever.
@@ -110,6 +111,17 @@ class Config:
                 f"{source}: `{spelled.get('hidden_dim', 'hidden_dim')}` must be a multiple of "
                 f"`{spelled.get('num_heads', 'num_heads')}`, so that every head gets the same width. Found: "
                 f"{self.hidden_dim} and {self.num_heads}."
+            )
+
+    def _check_filters(self, source: str) -> None:
+        if not self.filter_widths or len(self.filter_widths) != len(self.num_filters):
+            raise CheckpointError(
+                f"{source}: `filter_widths` and `num_filters` must have a number for each convolution. Found: "
+                f"{list(self.filter_widths)} and {list(self.num_filters)}."
+            )
+        if max(self.filter_widths) > CHARACTERS:
+            raise CheckpointError(
+                f"{source}: `filter_widths` must be at most {CHARACTERS}, the characters of a word. Found: {max(self.filter_widths)}."
             )
 
     def _check_table(self, rows: str, columns: str, source: str, spelled: Mapping[str, str]) -> None:

@@ -65,15 +65,7 @@ class CvtConfig(TokenConfig):
             raise CheckpointError(
                 f"{source}: `hidden_dim` must be a multiple of {PARTS}, for two directions of two layers. Found: {self.hidden_dim}."
             )
-        if not self.filter_widths or len(self.filter_widths) != len(self.num_filters):
-            raise CheckpointError(
-                f"{source}: `filter_widths` and `num_filters` must have a number for each convolution. Found: "
-                f"{list(self.filter_widths)} and {list(self.num_filters)}."
-            )
-        if max(self.filter_widths) > CHARACTERS:
-            raise CheckpointError(
-                f"{source}: `filter_widths` must be at most {CHARACTERS}, the characters of a word. Found: {max(self.filter_widths)}."
-            )
+        self._check_filters(source)
 
 
 class ScaledVectors(Layer):

@@ -57,15 +57,7 @@ class ElmoConfig(LayersConfig):
     def check(self, source, spelled=NOTHING):
         super().check(source, spelled)
         self._check_table("cell_dim", "hidden_dim", source, spelled)
-        if not self.filter_widths or len(self.filter_widths) != len(self.num_filters):
-            raise CheckpointError(
-                f"{source}: `filter_widths` and `num_filters` must have a number for each convolution. Found: "
-                f"{list(self.filter_widths)} and {list(self.num_filters)}."
-            )
-        if max(self.filter_widths) > CHARACTERS:
-            raise CheckpointError(
-                f"{source}: `filter_widths` must be at most {CHARACTERS}, the characters of a word. Found: {max(self.filter_widths)}."
-            )
+        self._check_filters(source)
         if self.hidden_dim % NUM_DIRECTIONS:
             raise CheckpointError(f"{source}: `hidden_dim` must be even, for two directions. Found: {self.hidden_dim}.")
 

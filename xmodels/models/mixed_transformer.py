@@ -68,12 +68,10 @@ class MixedTransformer(Transformer):
         parts = self._mixer(config, index, 1), cross, feedforward_of(config)
         return PostNormDecoderBlock(*parts, config.dropout, config.layer_norm_epsilon, name=f"decoder_{index}")
 
-    def start(self, features, length):
-        state = super().start(features, length)
+    def keep(self, block, source, features):
         if self.config.cross == CONTEXT:
-            source, real = self.encode(features), self.source_visible(features)
-            state["source"] = tuple(block.cross.keep(source, real) for block in self.decoder_blocks)
-        return state
+            return block.cross.keep(source, self.source_visible(features))
+        return super().keep(block, source, features)
 
     @property
     def rewinds(self):

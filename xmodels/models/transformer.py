@@ -152,9 +152,13 @@ class Transformer(Backbone):
         batch = ops.shape(source)[0]
         return {
             "past": tuple(block.start(batch, length) for block in self.decoder_blocks),
-            "source": tuple(block.keep(source) for block in self.decoder_blocks),
+            "source": tuple(self.keep(block, source, features) for block in self.decoder_blocks),
             "source_padding": ops.cast(features["padding_mask"], "bool"),
         }
+
+    def keep(self, block, source, features):
+        """Returns what a block of the decoder needs of the encoded source (B, S, D) in each step."""
+        return block.keep(source)
 
     @property
     def shares_past(self) -> bool:

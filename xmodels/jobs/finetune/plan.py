@@ -18,7 +18,7 @@ from xmodels.jobs import step_options
 from xmodels.jobs.finetune.batches import choose_batches
 from xmodels.jobs.finetune.decisive import Evaluation
 from xmodels.jobs.finetune.few_examples import subsample
-from xmodels.jobs.finetune.rates import optimization_of, optimizer_of
+from xmodels.jobs.finetune.rates import defaults_of, optimization_of, optimizer_of
 from xmodels.jobs.finetune.start import (
     begin_adapters,
     begin_head,
@@ -146,7 +146,7 @@ def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None,
     """
     reader, learns = reader_of(given), led.learns if led else TASK
     loaded, tokenizer = load_checkpoint_and_tokenizer(given, reader)
-    flags = reader.options = dataclasses.replace(given, **reader.defaults())
+    flags = reader.options = dataclasses.replace(given, **defaults_of(reader))
     options = reader.of_this_phase(flags)
     finetuning, loaded = finetuning_of(options, loaded, led)
     finetuning = reader.recipe = reader.extend(finetuning) if learns == TASK else finetuning

@@ -6,9 +6,17 @@ from keras.optimizers import Optimizer
 
 from xmodels.training.finetuning import FineTuning
 from xmodels.training.optimizers.grouped import GroupedOptimizer
+from xmodels.training.optimizers.kinds import OPTIMIZERS
 from xmodels.training.optimizers.optimization import NUMBERS, Optimization
 from xmodels.training.step.learner import Learner
 from xmodels.training.watching.progress import print_status
+
+
+def defaults_of(reader) -> dict:
+    """Returns the defaults of a reader, {flag: value}, without numbers of a paper's optimizer that the one of --optimizer lacks."""
+    found, optimizer = reader.defaults(), reader.options.optimizer
+    known = OPTIMIZERS[optimizer].numbers if optimizer in OPTIMIZERS else NUMBERS  # an unknown one is refused later
+    return {name: value for name, value in found.items() if name in known or name not in NUMBERS}
 
 
 def optimization_of(options, num_steps: int, per_epoch: float) -> Optimization:

@@ -65,9 +65,8 @@ class Server(serve.Server):
         ends = tf.fill([ids.nrows(), 1], generator.end_id)
         starts = [tf.fill([ids.nrows(), 1], identity) for identity in opening]
         token_ids = tf.concat([*starts, ids, ends], axis=1).to_tensor(generator.pad_id)
-        missing = tf.maximum(
-            1 - tf.shape(token_ids)[1], 0
-        )  # of an empty batch: LSTMs need a step to know the shape of their states
+        # An empty batch has no tokens, and LSTMs need a step to know the shape of their states.
+        missing = tf.maximum(1 - tf.shape(token_ids)[1], 0)
         token_ids = tf.pad(token_ids, [[0, 0], [0, missing]], constant_values=generator.pad_id)
         limits = tf.minimum(lengths + EXTRA_TOKENS, generator.most(lengths))
         most = tf.reduce_max(tf.concat([limits, [1]], axis=0))  # also of an empty batch
