@@ -37,21 +37,38 @@ def find_model(export_dir: str, name: str | None = None) -> ModelFolder:
     """
     if not os.path.isdir(export_dir):
         raise DataError(f"--export_dir={export_dir}: no such folder. Write it with `xmodels export_model`.")
-    versions = [each for each in os.listdir(export_dir) if each.isdecimal() and each.isascii()]
-    versions = [each for each in versions if os.path.isfile(os.path.join(export_dir, each, SAVED_MODEL))]
+    versions = find_versions(export_dir)
     if not versions:
         hint = "This is a version; give the folder around it." if _is_file(export_dir, SAVED_MODEL) else None
         hint = hint or "Export the run first: xmodels export_model --model_dir=RUN --export_dir=FOLDER."
         raise DataError(f"--export_dir={export_dir}: holds no SavedModel, such as 1/{SAVED_MODEL}. {hint}")
-    version = max(versions, key=int)
+    version = max(versions)
+    return ModelFolder(versions[version], model_name(export_dir, name), os.path.basename(versions[version]))
+
+
+def find_versions(export_dir: str) -> dict[int, str]:
+    """Returns the folder of each version that lies in an existing folder.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    names = sorted(each for each in os.listdir(export_dir) if each.isdecimal() and each.isascii())
+    folders = {int(each): os.path.join(export_dir, each) for each in names}
+    return {number: folder for number, folder in folders.items() if _is_file(folder, SAVED_MODEL)}
+
+
+def model_name(export_dir: str, name: str | None = None) -> str:
+    """Returns the name of a model in addresses: the one given, else that of the README of its export, else that of the folder.
+
+    Raises:
+        UsageError: the name that is given cannot stand in an address.
+    """
     if name is None:
-        name = (
-            _name_in_readme(export_dir)
-            or re.sub("[^A-Za-z0-9_.-]", "_", os.path.basename(os.path.abspath(export_dir)))[:100]
-        )
+        base = os.path.basename(os.path.abspath(export_dir))
+        name = _name_in_readme(export_dir) or re.sub("[^A-Za-z0-9_.-]", "_", base)[:100]
     if not NAME.fullmatch(name):
         raise UsageError(f"--name={name}: give letters of a to z, digits and any of _.- (100 at most).")
-    return ModelFolder(os.path.join(export_dir, version), name, version)
+    return name
 
 
 def labels_of(folder: ModelFolder) -> list[str] | None:
