@@ -21,8 +21,8 @@ for package in ("starlette", "uvicorn", "prometheus_client", "httpx"):
 
 from starlette.datastructures import Headers  # noqa: E402
 
+from tests.helpers.served_app import app_of  # noqa: E402
 from xmodels.serving import server  # noqa: E402
-from xmodels.serving.app import make_app  # noqa: E402
 from xmodels.serving.hosts import Hosts, check_framing, origins_of  # noqa: E402
 
 pytestmark = pytest.mark.extra("starlette", "uvicorn", "prometheus_client", "httpx")
@@ -44,13 +44,13 @@ def listening(model):
     made, running = server.listen("127.0.0.1", 0), {}
 
     class Kept(server.Server):
-        def __init__(self, config):
-            super().__init__(config)
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
             running["server"] = self
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(server, "Server", Kept)
-        app = make_app(model, LIMITS, hosts=Hosts("127.0.0.1"))
+        app = app_of(model, LIMITS, hosts=Hosts("127.0.0.1"))
         thread = threading.Thread(target=server.run, args=(app, made, LIMITS))
         thread.start()
         while not ("server" in running and running["server"].started):
@@ -174,7 +174,7 @@ def test_a_key_that_stands_twice_is_refused(model, body):
 
 def test_pages_of_a_named_origin_may_ask_and_read(model):
     hosts = Hosts("127.0.0.1", origins=origins_of("https://app.example, http://localhost:3000"))
-    app = make_app(model, LIMITS, hosts=hosts)
+    app = app_of(model, LIMITS, hosts=hosts)
 
     def ask(method, path, **headers):
         """(code, headers) of a request to the app, without a network."""

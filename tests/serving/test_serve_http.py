@@ -32,8 +32,8 @@ for package in ("starlette", "uvicorn", "prometheus_client", "httpx"):
 
 from starlette.testclient import TestClient  # noqa: E402
 
+from tests.helpers.served_app import app_of  # noqa: E402
 from xmodels.serving import server  # noqa: E402
-from xmodels.serving.app import make_app  # noqa: E402
 from xmodels.serving.batches import Batches  # noqa: E402
 from xmodels.serving.metrics import Metrics  # noqa: E402
 
@@ -49,7 +49,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(model):
-    with TestClient(make_app(model, LIMITS), raise_server_exceptions=False) as client:
+    with TestClient(app_of(model, LIMITS), raise_server_exceptions=False) as client:
         yield client
 
 
@@ -83,13 +83,13 @@ def test_addresses_are_those_of_tensorflow_serving(client):
         ("GET", "/v1/models/other/metadata", 404, "Servable not found for request: Latest(other)"),
         ("POST", "/v1/models/other:predict", 404, "Servable not found for request: Latest(other)"),
         ("POST", "/v1/models/echo/versions/2:predict", 404, "Servable not found for request: Specific(echo, 2)"),
-        ("POST", "/v1/models/echo:classify", 400, ":classify is not answered"),
+        ("POST", "/v1/models/echo:classify", 400, "JSON Parse error: The document is empty"),
         ("POST", "/v1/models/echo:explain", 400, "Malformed request: POST /v1/models/echo:explain"),
         ("POST", "/v1/models/echo", 400, "Malformed request: POST /v1/models/echo."),
         ("POST", "/v1/models/echo/metadata", 400, "Malformed request"),
         ("GET", PREDICT, 400, "Malformed request: GET /v1/models/echo:predict"),
         ("PUT", PREDICT, 400, "Malformed request: PUT"),
-        ("GET", "/v1/models/echo/labels/new", 400, "Malformed request"),
+        ("GET", "/v1/models/echo/labels/new", 400, "Unrecognized servable version label: new. Labels of echo: none"),
         ("GET", "/v1/models/echo/a/b", 400, "Malformed request"),
         ("GET", "/v1/models", 400, "Missing model name in request"),
         ("GET", "/nothing", 404, "Expected /v1/models/NAME"),
@@ -150,16 +150,16 @@ def test_the_page_needs_nothing_from_elsewhere_and_runs_no_words(client):
 
 
 def test_numbers_are_counted(model):
-    with TestClient(make_app(model, LIMITS)) as client:
+    with TestClient(app_of(model, LIMITS)) as client:
         client.post(PREDICT, json={"instances": ["a", "b"]})
         client.post(PREDICT, content=b"{")
         text = client.get("/metrics").text
     for line in (
-        'xmodels_requests_total{code="200",route="predict"} 1.0',
-        'xmodels_requests_total{code="400",route="predict"} 1.0',
-        'xmodels_request_seconds_count{route="predict"} 2.0',
-        'xmodels_batch_rows_bucket{le="2.0"} 1.0',
-        "xmodels_waiting_rows 0.0",
+        'xmodels_requests_total{code="200",model="echo",route="predict",version="1"} 1.0',
+        'xmodels_requests_total{code="400",model="echo",route="predict",version="1"} 1.0',
+        'xmodels_request_seconds_count{model="echo",route="predict",version="1"} 2.0',
+        'xmodels_batch_rows_bucket{le="2.0",model="echo",version="1"} 1.0',
+        'xmodels_waiting_rows{model="echo",version="1"} 0.0',
     ):
         assert line in text.splitlines()
 
@@ -189,7 +189,7 @@ def with_batches(signature, work, limits=LIMITS):
     """What `work(batches, held)` returns in an event loop of its own."""
 
     async def run():
-        held, batches = Held(signature), Batches(limits, Metrics())
+        held, batches = Held(signature), Batches(limits, Metrics().of("echo", "1"))
         try:
             return await asyncio.wait_for(work(batches, held), 30)
         finally:
@@ -336,7 +336,7 @@ def exports(tmp_path_factory):
 @contextlib.contextmanager
 def served(export):
     folder = find_model(str(export))
-    with TestClient(make_app(Model(folder), Limits(), labels_of(folder))) as client:
+    with TestClient(app_of(Model(folder), Limits(), labels_of(folder))) as client:
         yield client, f"/v1/models/{folder.name}:predict"
 
 
@@ -431,12 +431,12 @@ def test_answers_in_texts_are_those_of_predict(exports):
 def running(model):
     """The address of a server in a thread of this process, and the server."""
     made = server.listen("127.0.0.1", 0)
-    app = make_app(model, LIMITS)
+    app = app_of(model, LIMITS)
     running = {}
 
     class Kept(server.Server):
-        def __init__(self, config):
-            super().__init__(config)
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
             running["server"] = self
 
     with pytest.MonkeyPatch.context() as patch:

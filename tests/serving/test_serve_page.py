@@ -16,8 +16,8 @@ from xmodels.serving.model import Model
 for package in ("starlette", "uvicorn", "prometheus_client", "playwright"):
     pytest.importorskip(package)
 
+from tests.helpers.served_app import app_of  # noqa: E402
 from xmodels.serving import server  # noqa: E402
-from xmodels.serving.app import make_app  # noqa: E402
 
 pytestmark = pytest.mark.extra("starlette", "uvicorn", "prometheus_client", "playwright")
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -123,13 +123,13 @@ def serving(made, methods, path):
     (path / "1" / LABELS).parent.mkdir()
     (path / "1" / LABELS).write_text(json.dumps(["so so", LABEL]))
     folder = find_model(str(path), "page")
-    app = make_app(Model(folder), Limits(), labels_of(folder))
+    app = app_of(Model(folder), Limits(), labels_of(folder))
     listening = server.listen("127.0.0.1", 0)
     ready = []
 
     class Kept(server.Server):
-        def __init__(self, config):
-            super().__init__(config)
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
             ready.append(self)
 
     with pytest.MonkeyPatch.context() as patch:

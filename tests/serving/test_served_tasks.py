@@ -14,9 +14,9 @@ from starlette.testclient import TestClient  # noqa: E402
 
 from data_pipelines.corpora.choices import ChoiceQuestion  # noqa: E402
 from data_pipelines.corpora.rankings import RankedList  # noqa: E402
+from tests.helpers.served_app import app_of  # noqa: E402
 from tests.helpers.small_served import small_export  # noqa: E402
 from xmodels.runs.fine_tuned import load_predictor as load  # noqa: E402
-from xmodels.serving.app import make_app  # noqa: E402
 from xmodels.serving.folder import find_model, labels_of  # noqa: E402
 from xmodels.serving.limits import Limits  # noqa: E402
 from xmodels.serving.model import Model  # noqa: E402
@@ -32,7 +32,7 @@ LISTS = [("who lives in york ?", TEXTS), ("北京", TEXTS[:2])]
 def asking(export):
     """What sends a request to a server of an export, and returns its answer, which must be a good one."""
     folder = find_model(str(export))
-    with TestClient(make_app(Model(folder), Limits(), labels_of(folder))) as client:
+    with TestClient(app_of(Model(folder), Limits(), labels_of(folder))) as client:
 
         def ask(request):
             answer = client.post(f"/v1/models/{folder.name}:predict", json=request)

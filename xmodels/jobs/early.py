@@ -16,11 +16,12 @@ from xmodels.comparison.checks import check_files, read_plan
 from xmodels.conversion import names
 from xmodels.jobs.multitask.tasks_file import read_tasks_file as read_tasks
 from xmodels.runs import preflight
-from xmodels.serving.folder import find_model
+from xmodels.serving.sources import find_sources
 from xmodels.tasks.base import find
 
 SEVERAL = set("*?[,:")  # in names of several files, or of no file
 SERVING = ("starlette", "uvicorn", "prometheus_client")  # the extra `serve`
+GRPC = ("grpc", "grpc_health", "tensorflow_serving")  # the extra `grpc`
 
 
 def check_pretraining(options) -> None:
@@ -74,10 +75,20 @@ def check_usage(options) -> None:
 
 
 def check_serving(options) -> None:
-    """Raises what is wrong with the folder of a SavedModel, or a UsageError where the packages of a server are missing."""
-    find_model(options.export_dir, options.name)
+    """Raises what is wrong with the folders of SavedModels, or a UsageError where the packages of a server are missing."""
+    find_sources(options.export_dir, options.name, options.model_config_file, options.version_policy)
     if missing := [name for name in SERVING if not importlib.util.find_spec(name)]:
         raise UsageError(f"`serve` needs {', '.join(missing)}. Install what is missing: pip install 'xmodels[serve]'.")
+    if options.grpc_port is None:
+        return
+    if missing := [name for name in GRPC if not importlib.util.find_spec(name)]:
+        raise UsageError(
+            f"--grpc_port needs {', '.join(missing)}. Install what is missing: pip install 'xmodels[serve,grpc]'."
+        )
+    if options.grpc_port == options.port != 0:
+        raise UsageError(
+            f"--grpc_port={options.grpc_port}: --port has the same. Give REST and gRPC ports of their own."
+        )
 
 
 def check_checkpoint(name: str) -> None:

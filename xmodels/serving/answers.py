@@ -65,8 +65,7 @@ def as_json(outputs: Outputs, num_rows: int, by_rows: bool, labels: list[str] | 
         RequestError: the network gave NaN or infinity, which JSON does not have, or an output without rows is asked by rows.
     """
     for name, value in outputs.items():
-        if value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise RequestError(f"The network answers NaN or infinity in `{name}`.", 500)
+        check_finite(name, value)
         if by_rows and (not value.ndim or len(value) != num_rows):
             raise RequestError(f'Output `{name}` has no rows. Send columns: {{"inputs": ...}}.')
     columns = {name: _plain(name, value) for name, value in outputs.items()}
@@ -81,6 +80,12 @@ def as_json(outputs: Outputs, num_rows: int, by_rows: bool, labels: list[str] | 
     return json.dumps(answer, ensure_ascii=False, allow_nan=False).encode()
 
 
+def check_finite(name: str, value: np.ndarray) -> None:
+    """Raises a RequestError (500) where an output holds NaN or infinity."""
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
+        raise RequestError(f"The network answers NaN or infinity in `{name}`.", 500)
+
+
 def _by_rows(columns: Mapping[str, list]) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -92,10 +97,10 @@ def _plain(name: str, value: np.ndarray) -> Any:
         return value.tolist()
     if not value.ndim:
         return float(str(value))
-    return [_shortest(row) for row in value]  # row by row, so that other threads get their turn
+    return [shortest(row) for row in value]  # row by row, so that other threads get their turn
 
 
-def _shortest(row: np.ndarray | np.float32) -> Any:
+def shortest(row: np.ndarray | np.float32) -> Any:
     """Returns float32 as the shortest decimals that stand for them: 0.1, not 0.10000000149011612."""
     return float(str(row)) if not row.ndim else row.astype("U").astype(np.float64).tolist()
 

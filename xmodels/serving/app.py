@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-import re
 from collections.abc import AsyncIterator
 from importlib import resources
+from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
@@ -13,17 +13,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from xmodels.serving.answers import as_json
-from xmodels.serving.batches import Batches
+from xmodels.serving.addresses import NUMBER, Address, malformed_error, read_address
+from xmodels.serving.answers import Outputs, as_json
 from xmodels.serving.bodies import read_body, while_connected
+from xmodels.serving.examples import CLASSIFY, as_classes, as_numbers, read_examples, results_as_json
 from xmodels.serving.hosts import Hosts
 from xmodels.serving.limits import Limits, RequestError
-from xmodels.serving.metrics import Metrics
-from xmodels.serving.model import Model
-from xmodels.serving.questions import read_question
+from xmodels.serving.models import Models
+from xmodels.serving.questions import Question, read_question
+from xmodels.serving.versions import MODEL, Version
 from xmodels.serving.watch import HANDLERS, Watch
 
-PATH = re.compile(r"(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+))?(?P<verb>/metadata|:predict|:classify|:regress)?")
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 SCRIPT = "text/javascript"
 PAGE = {
@@ -38,91 +38,79 @@ PAGE = {
     "icon.svg": "image/svg+xml",
 }
 LARGE = 20_000  # numbers or texts in an answer, from which it is written in a thread of its own
-OK = {"error_code": "OK", "error_message": ""}
+PREDICT = ":predict"
 
 
 class Service:
-    """A model and the handlers of requests for it.
+    """The models of a server and the handlers of requests for them.
 
-    Args:
-        labels: of `probabilities`, for answers and the page.
+    Attributes:
+        ends: is done when nothing but HTTP uses the models any more; None where nothing else does.
     """
 
-    def __init__(self, model: Model, limits: Limits, labels: list[str] | None = None):
-        self.model, self.limits, self.labels = model, limits, labels
-        self.metrics = Metrics()
+    def __init__(self, models: Models, limits: Limits):
+        self.models, self.limits, self.metrics = models, limits, models.metrics
         self.draining = False
-        self.batches: Batches | None = None  # while the app runs
+        self.ends: asyncio.Future | None = None
 
     @contextlib.asynccontextmanager
     async def running(self, app: Starlette) -> AsyncIterator[None]:
         """Yields the life of the app."""
-        self.batches = Batches(self.limits, self.metrics)
+        self.models.open()
         try:
             yield
         finally:
             self.draining = True
-            await self.batches.close()
+            if self.ends:
+                await self.ends
+            await self.models.close()
 
     async def get_model(self, request: Request) -> Response:
-        """Answers GET /v1/models/NAME, /versions/N and /metadata."""
-        folder, verb = self.model.folder, self._verb(request)
-        if verb == "/metadata":
-            spec = {"name": folder.name, "signature_name": "", "version": folder.version}
-            return JSONResponse(
-                {"model_spec": spec, "metadata": {"signature_def": {"signature_def": self.model.metadata}}}
-            )
-        status = {"version": folder.version, "state": "AVAILABLE", "status": OK}
-        return JSONResponse({"model_version_status": [status]})
+        """Answers GET /v1/models/NAME, /versions/N, /labels/LABEL and /metadata."""
+        address = read_address(request)
+        if address.verb is None:
+            known = self.models.known(address.name, address.number, address.label)
+            return JSONResponse({"model_version_status": [_status(each) for each in known]})
+        version = self._find(request, address)
+        spec = {"name": version.folder.name, "signature_name": "", "version": version.folder.version}
+        return JSONResponse(
+            {"model_spec": spec, "metadata": {"signature_def": {"signature_def": version.model.metadata}}}
+        )
 
-    async def predict(self, request: Request) -> Response:
-        """Answers POST /v1/models/NAME:predict."""
-        if (verb := self._verb(request)) != ":predict":
-            raise RequestError(f"{verb} is not answered: the signatures of the model are for :predict.")
-        with self.batches.coming():
-            body = await read_body(request, self.limits)
-            question = read_question(body, self.model.signatures, self.limits)
-        outputs = await while_connected(request, self.batches.ask(question))
-        arguments = outputs, question.num_rows, question.by_rows, self.labels
-        if sum(value.size for value in outputs.values()) > LARGE:
-            answer = await asyncio.to_thread(as_json, *arguments)
-        else:
-            answer = as_json(*arguments)
+    async def ask(self, request: Request) -> Response:
+        """Answers POST /v1/models/NAME:predict, :classify and :regress."""
+        address = read_address(request)
+        version = self._find(request, address)
+        read = read_question if address.verb == PREDICT else read_examples
+        with version.in_use():
+            with version.batches.coming():
+                question = read(await read_body(request, self.limits), version.model.signatures, self.limits)
+            outputs = await while_connected(request, version.batches.ask(question))
+            arguments = address.verb, outputs, question, version.labels
+            if sum(value.size for value in outputs.values()) > LARGE:
+                answer = await asyncio.to_thread(_answer, *arguments)
+            else:
+                answer = _answer(*arguments)
         return Response(answer, media_type="application/json")
 
     async def answer_malformed(self, request: Request) -> Response:
         """Answers any other method or address below /v1 with a fault of the request, as TensorFlow Serving does."""
         if request.method == "GET" and request.url.path == "/v1/models":
             raise RequestError("Missing model name in request.")
-        raise _malformed_request_error(request)
+        raise malformed_error(request)
 
-    def _verb(self, request: Request) -> str | None:
-        """Returns what is asked of the model: a verb, "/metadata", or None for its state.
-
-        Raises:
-            RequestError: in the words of TensorFlow Serving, the address does not go with the method (400), or another model or
-                version is asked (404).
-        """
-        found = PATH.fullmatch(request.path_params["path"])
-        if not found or (found["verb"] in (None, "/metadata")) != (request.method != "POST"):
-            raise _malformed_request_error(request)
-        folder, name, version, verb = self.model.folder, found["name"], found["version"], found["verb"]
-        if name == folder.name and version in (None, folder.version):
-            return verb
-        if verb is None:
-            missing = f"Could not find {f'version {version:.20}' if version else 'any versions'} of model {name:.100}"
-        else:
-            which = f"Specific({name:.100}, {version:.20})" if version else f"Latest({name:.100})"
-            missing = f"Servable not found for request: {which}"
-        raise RequestError(f"{missing}. Served is {folder.name}, version {folder.version}.", 404)
+    def _find(self, request: Request, address: Address) -> Version:
+        version = self.models.find(address.name, address.number, address.label)
+        request.scope[MODEL] = version.folder.name, version.folder.version  # by which it is counted
+        return version
 
     async def live(self, request: Request) -> Response:
         """Answers GET /health/live: the process answers."""
         return JSONResponse({"live": True})
 
     async def ready(self, request: Request) -> Response:
-        """Answers GET /health and /health/ready: requests are taken; 503 while the server ends or its queue is full."""
-        is_ready = not self.draining and not self.batches.is_full
+        """Answers GET /health and /health/ready: requests are taken; 503 while the server ends or its queues are full."""
+        is_ready = not self.draining and self.models.is_ready
         return JSONResponse({"live": True, "ready": is_ready}, 200 if is_ready else 503)
 
     async def numbers(self, request: Request) -> Response:
@@ -137,7 +125,10 @@ class Service:
         return Response((resources.files("xmodels.serving") / "page" / name).read_bytes(), media_type=PAGE[name])
 
     async def description(self, request: Request) -> Response:
-        """Answers GET /page/model.json: what the page asks for, and how."""
+        """Answers GET /page/model.json: what the page asks for, and how; of the first model, or of the one that is named."""
+        asked = request.query_params
+        number = int(asked["version"]) if NUMBER.fullmatch(asked.get("version", "")) else None
+        version = self.models.find(asked.get("name", next(iter(self.models.served))), number)
         signatures = {
             name: {
                 "inputs": {
@@ -145,39 +136,46 @@ class Service:
                 },
                 "outputs": list(signature.outputs),
             }
-            for name, signature in self.model.signatures.items()
+            for name, signature in version.model.signatures.items()
         }
-        folder = self.model.folder
-        known = {"labels": self.labels, "max_text_length": self.limits.max_text_length}
-        return JSONResponse({"name": folder.name, "version": folder.version, "signatures": signatures, **known})
+        models = {
+            name: [each.folder.version for each in served.available()] for name, served in self.models.served.items()
+        }
+        known = {"labels": version.labels, "max_text_length": self.limits.max_text_length, "models": models}
+        return JSONResponse(
+            {"name": version.folder.name, "version": version.folder.version, "signatures": signatures, **known}
+        )
 
 
-def _malformed_request_error(request: Request) -> RequestError:
-    return RequestError(
-        f"Malformed request: {request.method} {request.url.path:.200}. Expected POST /v1/models/NAME[/versions/N]:predict or "
-        "GET /v1/models/NAME[/versions/N][/metadata]."
-    )
+def _status(version: Version) -> dict[str, Any]:
+    status = {"error_code": version.error_code, "error_message": version.error}
+    return {"version": version.folder.version, "state": version.state, "status": status}
+
+
+def _answer(verb: str, outputs: Outputs, question: Question, labels: list[str] | None) -> bytes:
+    if verb == PREDICT:
+        return as_json(outputs, question.num_rows, question.by_rows, labels)
+    return results_as_json(as_classes(outputs, question, labels) if verb == CLASSIFY else as_numbers(outputs, question))
 
 
 def make_app(
-    model: Model,
+    models: Models,
     limits: Limits,
-    labels: list[str] | None = None,
     log_requests: bool = False,
     hosts: Hosts | None = None,
 ) -> Starlette:
-    """Returns the ASGI application of a model; `app.state.service` is its Service.
+    """Returns the ASGI application of models that have started; `app.state.service` is its Service.
 
     Args:
         hosts: which requests are answered; None for all.
     """
-    service = Service(model, limits, labels)
+    service = Service(models, limits)
     routes = [
         Route("/", service.page),
         Route("/page/model.json", service.description),
         Route("/page/{file}", service.page),
         Route("/v1/models/{path:path}", service.get_model, methods=["GET"]),
-        Route("/v1/models/{path:path}", service.predict, methods=["POST"]),
+        Route("/v1/models/{path:path}", service.ask, methods=["POST"]),
         Route("/v1/{path:path}", service.answer_malformed, methods=METHODS),
         Route("/health", service.ready),
         Route("/health/ready", service.ready),

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from xmodels.serving.answers import Outputs, join_outputs, rows_of, without_filling
 from xmodels.serving.limits import Limits, RequestError
-from xmodels.serving.metrics import Metrics
+from xmodels.serving.metrics import BatchMetrics
 from xmodels.serving.questions import Question
 
 
@@ -45,7 +45,7 @@ class Batches:
         limits: `max_batch_size`, `max_waiting` and `batch_timeout` of it.
     """
 
-    def __init__(self, limits: Limits, metrics: Metrics):
+    def __init__(self, limits: Limits, metrics: BatchMetrics):
         self.limits, self.metrics = limits, metrics
         self._waiting: collections.deque[Part] = collections.deque()
         self._num_rows = 0  # that wait
@@ -64,7 +64,7 @@ class Batches:
         self._work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._work
-        self._thread.shutdown()
+        await asyncio.to_thread(self._thread.shutdown)  # it may be at work for a client that has left
 
     @contextlib.contextmanager
     def coming(self) -> Iterator[None]:

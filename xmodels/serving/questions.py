@@ -56,14 +56,40 @@ def read_question(body: bytes, signatures: Mapping[str, Signature], limits: Limi
     Raises:
         RequestError: it says what is wrong and where.
     """
+    request = parse_object(body, KEYS, '{"instances": [...]} or {"inputs": ...}')
+    signature = find_signature(request.get("signature_name"), signatures)
+    if "instances" not in request and "inputs" not in request:
+        raise RequestError(
+            "Missing 'inputs' or 'instances' key. Expected \"instances\" (rows) or \"inputs\" (columns)."
+        )
+    if "instances" in request and "inputs" in request:
+        raise RequestError("Expecting only one of 'inputs' or 'instances' keys to exist.")
+    if "instances" in request:
+        return Question(*_from_rows(request["instances"], signature, limits), by_rows=True)
+    return from_columns(request["inputs"], signature, limits)
+
+
+def parse_object(body: bytes, keys: tuple[str, ...], expected: str) -> dict[str, Any]:
+    """Returns the JSON of a body, an object with some of the keys.
+
+    Raises:
+        RequestError: it is none.
+    """
     request = _parse_body(body)
     if not isinstance(request, dict):
-        raise RequestError(
-            f'Is not object: the body is {_kind(request)}. Expected {{"instances": [...]}} or {{"inputs": ...}}.'
-        )
-    if unknown := sorted(set(request) - set(KEYS)):
-        raise RequestError(f"Unknown key {unknown[0]!r:.60}. Expected: {', '.join(KEYS)}.")
-    name = request.get("signature_name", DEFAULT) or DEFAULT
+        raise RequestError(f"Is not object: the body is {_kind(request)}. Expected {expected}.")
+    if unknown := sorted(set(request) - set(keys)):
+        raise RequestError(f"Unknown key {unknown[0]!r:.60}. Expected: {', '.join(keys)}.")
+    return request
+
+
+def find_signature(name: Any, signatures: Mapping[str, Signature]) -> Signature:
+    """Returns the signature of a name; without one, the usual.
+
+    Raises:
+        RequestError: there is none.
+    """
+    name = name or DEFAULT
     if not isinstance(name, str):
         raise RequestError(f"'signature_name' key must be a string value: it is {_kind(name)}.")
     if name not in signatures:
@@ -71,16 +97,7 @@ def read_question(body: bytes, signatures: Mapping[str, Signature], limits: Limi
         raise RequestError(
             f'Serving signature name: "{name:.60}" not found in signature def. Expected one of: {known}.'
         )
-    if "instances" not in request and "inputs" not in request:
-        raise RequestError(
-            "Missing 'inputs' or 'instances' key. Expected \"instances\" (rows) or \"inputs\" (columns)."
-        )
-    if "instances" in request and "inputs" in request:
-        raise RequestError("Expecting only one of 'inputs' or 'instances' keys to exist.")
-    signature = signatures[name]
-    if "instances" in request:
-        return Question(*_from_rows(request["instances"], signature, limits), by_rows=True)
-    return Question(*_from_columns(request["inputs"], signature, limits), by_rows=False)
+    return signatures[name]
 
 
 def _parse_body(body: bytes) -> Any:
@@ -116,28 +133,35 @@ def _from_rows(rows: Any, signature: Signature, limits: Limits) -> tuple[Signatu
             row = {names[0]: row}
         _check_names(row, names, f"instances[{index}]")
         for name in names:
-            columns[name].append(_value(row[name], signature.inputs[name], 1, f"instances[{index}].{name}", limits))
+            columns[name].append(
+                checked_value(row[name], signature.inputs[name], 1, f"instances[{index}].{name}", limits)
+            )
     for name, column in columns.items():
-        _check_widths(column, signature.inputs[name], "instances", name)
+        check_widths(column, signature.inputs[name], "instances", name)
     return signature, columns, len(rows)
 
 
-def _from_columns(columns: Any, signature: Signature, limits: Limits) -> tuple[Signature, dict[str, Any], int]:
+def from_columns(columns: Any, signature: Signature, limits: Limits) -> Question:
+    """Returns the question of a value for each input, in lists for each axis.
+
+    Raises:
+        RequestError: they are not what the signature takes.
+    """
     names = list(signature.inputs)
     if not _is_named(columns) and len(names) == 1:
         columns = {names[0]: columns}
     _check_names(columns, names, "inputs")
     values, lengths = {}, {}
     for name, wanted in signature.inputs.items():
-        values[name] = _value(columns[name], wanted, 0, f"inputs.{name}", limits)
+        values[name] = checked_value(columns[name], wanted, 0, f"inputs.{name}", limits)
         if wanted.is_column:
             lengths[name] = len(values[name])
-            _check_widths(values[name], wanted, "inputs", name)
+            check_widths(values[name], wanted, "inputs", name)
     if len(set(lengths.values())) > 1:
         raise RequestError(
             f"Columns have different lengths: {', '.join(f'{name} {length}' for name, length in lengths.items())}."
         )
-    return signature, values, next(iter(lengths.values()), 1)
+    return Question(signature, values, next(iter(lengths.values()), 1), by_rows=False)
 
 
 def _check_names(found: Any, names: list[str], place: str) -> None:
@@ -150,14 +174,14 @@ def _check_names(found: Any, names: list[str], place: str) -> None:
         raise RequestError(f"{place} does not have named input: {unknown[0]!r:.60}. {expected}")
 
 
-def _value(found: Any, wanted: Tensor, axis: int, place: str, limits: Limits) -> Any:
-    """Returns the value of axes `axis` and beyond of an input, checked."""
+def checked_value(found: Any, wanted: Tensor, axis: int, place: str, limits: Limits) -> Any:
+    """Returns the value of axes `axis` and beyond of an input. Raises a RequestError where it is not what the input takes."""
     if axis < len(wanted.shape):
         size = wanted.shape[axis]
         if not isinstance(found, list) or size not in (None, len(found)):
             kind = f"a list of {len(found)}" if isinstance(found, list) else _kind(found)
             raise RequestError(f"{place} is {kind}. Expected a list{f' of {size}' if size else ''}.")
-        return [_value(each, wanted, axis + 1, f"{place}[{index}]", limits) for index, each in enumerate(found)]
+        return [checked_value(each, wanted, axis + 1, f"{place}[{index}]", limits) for index, each in enumerate(found)]
     if wanted.is_text:
         return _text(found, place, limits)
     kind = bool if wanted.dtype == "bool" else float if "float" in wanted.dtype else int
@@ -200,7 +224,8 @@ def _is_finite(found: float) -> bool:
         return False
 
 
-def _check_widths(column: list, wanted: Tensor, place: str, name: str) -> None:
+def check_widths(column: list, wanted: Tensor, place: str, name: str) -> None:
+    """Raises a RequestError where the lists of a column have different lengths."""
     if len(wanted.shape) > 1 and len({len(row) for row in column}) > 1:
         raise RequestError(
             f"{place}: the lists of `{name}` have different lengths ({', '.join(str(len(row)) for row in column[:8])}). Fill "

@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import gc
 import json
 import signal
 import socket
 import threading
+from collections.abc import Callable, Iterable
 
 import h11
 import uvicorn
@@ -16,10 +18,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from data_pipelines.errors import UsageError
 from xmodels.serving.app import make_app
-from xmodels.serving.folder import ModelFolder, labels_of
 from xmodels.serving.hosts import Hosts
 from xmodels.serving.limits import Limits
-from xmodels.serving.model import Model
+from xmodels.serving.metrics import Metrics
+from xmodels.serving.models import Models
+from xmodels.serving.sources import Source
 from xmodels.serving.watch import HEADERS
 
 MOST_CONNECTIONS = 1000  # further ones get 503; below the 1,024 open files that a process has on many machines
@@ -28,48 +31,77 @@ MOST_HEADER_BYTES = 32 * 1024
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
+@dataclasses.dataclass(frozen=True)
+class Address:
+    """Where a server listens.
+
+    Attributes:
+        grpc_port: None for no gRPC.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8501
+    grpc_port: int | None = None
+
+
 def serve(
-    folder: ModelFolder,
-    host: str,
-    port: int,
+    sources: Iterable[Source],
+    address: Address,
     limits: Limits,
+    poll_seconds: float = 0.0,
     log_requests: bool = False,
     trusted: bool = False,
     allowed_hosts: tuple[str, ...] = (),
     allowed_origins: tuple[str, ...] = (),
 ) -> None:
-    """Loads a model and answers requests until SIGTERM or SIGINT.
+    """Loads models and answers requests until SIGTERM or SIGINT.
 
     Args:
-        trusted: run any op of its graph.
+        poll_seconds: between two looks at the folders of the models.
+        trusted: run any op of their graphs.
         allowed_hosts: further names by which clients may ask.
         allowed_origins: of pages of elsewhere that may ask.
 
     Raises:
         UsageError: the address cannot be had.
-        DataError: the model cannot be loaded.
+        DataError: a model cannot be loaded.
         KeyboardInterrupt: the end of a server that got SIGINT.
     """
-    listening = listen(host, port)
-    with listening:
-        model = Model(folder, trusted)
-        model.warm_up()
+    with contextlib.ExitStack() as sockets:
+        listening = sockets.enter_context(listen(address.host, address.port))
+        reserved = None
+        if address.grpc_port is not None:
+            reserved = sockets.enter_context(listen(address.host, address.grpc_port, "grpc_port"))
+        models = Models(sources, limits, Metrics(), poll_seconds, trusted)
+        models.start()
         gc.freeze()  # what is loaded stays: looking for garbage in it takes a fifth of the time of a request
-        app = make_app(model, limits, labels_of(folder), log_requests, Hosts(host, allowed_hosts, allowed_origins))
-        listening.listen(BACKLOG)  # who reads the next line may connect
-        shown = f"[{host}]" if ":" in host else host
-        print(
-            f"Serving {folder.name}, version {folder.version} ({', '.join(model.signatures)}) at "
-            f"http://{shown}:{listening.getsockname()[1]}/",
-            flush=True,
-        )
-        if host not in LOCAL:
-            print("  Whoever reaches this address may ask: put what checks passwords in front of it.", flush=True)
-        run(app, listening, limits)
+        app = make_app(models, limits, log_requests, Hosts(address.host, allowed_hosts, allowed_origins))
+        ports = [each.getsockname()[1] for each in (listening, reserved) if each]
+
+        def announce() -> None:
+            print("\n".join(announcement(models, address.host, *ports)), flush=True)
+
+        run(app, listening, limits, announce, reserved, log_requests)
     print("Ended; requests that had come were answered.", flush=True)
 
 
-def listen(host: str, port: int) -> socket.socket:
+def announcement(models: Models, host: str, port: int, grpc_port: int | None = None) -> list[str]:
+    """Returns the lines that say what is served and where."""
+    shown = f"[{host}]" if ":" in host else host
+    found = [version for served in models.served.values() for version in served.available()]
+    named = [
+        f"{each.folder.name}, version {each.folder.version} ({', '.join(each.model.signatures)})" for each in found
+    ]
+    lines = [f"Serving {named[0] if len(named) == 1 else f'{len(named)} models'} at http://{shown}:{port}/"]
+    lines += [f"  {each}" for each in named if len(named) > 1]
+    if grpc_port is not None:
+        lines.append(f"  gRPC at {shown}:{grpc_port}")
+    if host not in LOCAL:
+        lines.append("  Whoever reaches this address may ask: put what checks passwords in front of it.")
+    return lines
+
+
+def listen(host: str, port: int, flag: str = "port") -> socket.socket:
     """Returns a socket at an address, that listens when the server runs.
 
     Raises:
@@ -85,13 +117,25 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise UsageError(
-            f"--host={host} --port={port}: {why}. Choose another, such as --port=0 for a free one."
+            f"--host={host} --{flag}={port}: {why}. Choose another, such as --{flag}=0 for a free one."
         ) from None
     return made
 
 
-def run(app: Starlette, listening: socket.socket, limits: Limits) -> None:
-    """Runs the app until a signal. After SIGTERM it returns; SIGINT is a KeyboardInterrupt, as elsewhere."""
+def run(
+    app: Starlette,
+    listening: socket.socket,
+    limits: Limits,
+    announce: Callable[[], None] = lambda: None,
+    reserved: socket.socket | None = None,
+    log_requests: bool = False,
+) -> None:
+    """Runs the app until a signal. After SIGTERM it returns; SIGINT is a KeyboardInterrupt, as elsewhere.
+
+    Args:
+        announce: is called when requests are answered.
+        reserved: a socket at the address of gRPC; None for no gRPC.
+    """
     config = uvicorn.Config(
         app,
         http=type("Patient", (PatientProtocol,), {"patience": limits.client_timeout}),
@@ -110,17 +154,41 @@ def run(app: Starlette, listening: socket.socket, limits: Limits) -> None:
     # uvicorn drains, then raises the signal anew for what was there before it: of SIGTERM nothing more is to be done.
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN) if main else None
     try:
-        Server(config).run([listening])
+        Server(config, announce, reserved, limits, log_requests).run([listening])
     finally:
         if main:
             signal.signal(signal.SIGTERM, before)
 
 
 class Server(uvicorn.Server):
-    """Says that it ends before it does, so that what balances load sends nothing more."""
+    """A server of HTTP, and of gRPC beside it. It says that it ends before it does, so that what balances load sends nothing more."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        announce: Callable[[], None],
+        reserved: socket.socket | None,
+        limits: Limits,
+        log_requests: bool,
+    ):
+        super().__init__(config)
+        self._service, self._announce, self._reserved = config.app.state.service, announce, reserved
+        self._limits, self._log_requests = limits, log_requests
+        self._rpc = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._reserved:
+            from xmodels.serving.rpc.server import RpcServer  # needs an extra of its own
+
+            self._rpc = RpcServer(self._service, self._limits, self._log_requests)
+            await self._rpc.start(self._reserved)
+        self._announce()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.config.app.state.service.draining = True
+        self._service.draining = True
+        if self._rpc:
+            self._service.ends = asyncio.ensure_future(self._rpc.stop(self._limits.drain_timeout))
         await super().shutdown(sockets)
 
 

@@ -16,6 +16,7 @@ from data_pipelines.escaping import for_terminal_line
 from xmodels.serving.hosts import Hosts, check_framing
 from xmodels.serving.limits import RequestError
 from xmodels.serving.metrics import Metrics
+from xmodels.serving.versions import MODEL
 
 HEADERS = {
     # Nothing from elsewhere, no script or style that stands in the page itself, and no frame around it.
@@ -25,6 +26,7 @@ HEADERS = {
     b"referrer-policy": b"no-referrer",
     b"cache-control": b"no-store",
 }
+VERBS = (":predict", ":classify", ":regress")
 ROUTES = {"/": "page", "/health": "health", "/metrics": "metrics"}
 
 
@@ -60,15 +62,11 @@ class Watch:
         except RequestError as error:
             await _error(str(error), error.code, error.headers)(scope, receive, send_with_headers)
         except Exception as error:  # a fault of ours or of the network: the server goes on
-            number = _log(error)
+            message = log_fault(error)
             if not code:
-                answer = _error(
-                    f"Something went wrong here, not in the request. The log of the server says more: {number}.", 500
-                )
-                await answer(scope, receive, send_with_headers)
+                await _error(message, 500)(scope, receive, send_with_headers)
         seconds, route = time.monotonic() - began, _route(scope["path"])
-        self.metrics.requests.labels(route, code).inc()
-        self.metrics.seconds.labels(route).observe(seconds)
+        self.metrics.count(route, code, seconds, scope.get(MODEL, ("", "")))
         if self.log_requests:
             address = for_terminal_line(scope["path"])[:200]
             print(f"{scope['method']} {address} {code} {seconds * 1000:.1f} ms", flush=True)
@@ -87,12 +85,17 @@ async def http_error(request: Request, error: HTTPException) -> Response:
 
 
 async def refused_by_network(request: Request, error: tf.errors.InvalidArgumentError) -> Response:
+    """Returns what ops of the SavedModel refuse, as JSON."""
+    return _error(refusal(error), 400)
+
+
+def refusal(error: tf.errors.InvalidArgumentError) -> str:
     """Returns what ops of the SavedModel refuse, such as a number out of bounds."""
     lines = (line.strip() for line in error.message.splitlines())
     messages = [
         line for line in lines if line and not line.startswith(("Graph execution", "Detected at", "<stack", "[["))
     ]
-    return _error(f"The model refuses the request: {' '.join(messages):.300}", 400)
+    return f"The model refuses the request: {' '.join(messages):.300}"
 
 
 HANDLERS = {
@@ -106,19 +109,19 @@ def _error(message: str, code: int, headers: dict[str, str] | None = None) -> Re
     return JSONResponse({"error": message}, code, headers)
 
 
-def _log(error: Exception) -> str:
-    """Prints what happened in one line; returns the number that tells the line."""
+def log_fault(error: Exception) -> str:
+    """Prints what happened in one line; returns what the client is told, with the number that tells the line."""
     number = secrets.token_hex(4)
     place, trace = "", error.__traceback__
     while trace:
         place, trace = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}", trace.tb_next
     text = for_terminal_line(json.dumps(str(error), ensure_ascii=False))
     print(f"Error {number}: {type(error).__name__} {text:.500} at {place}", file=sys.stderr, flush=True)
-    return number
+    return f"Something went wrong here, not in the request. The log of the server says more: {number}."
 
 
 def _route(path: str) -> str:
-    if path.endswith(":predict"):
-        return "predict"
+    if path.endswith(VERBS):
+        return path.rpartition(":")[2]
     first = "/" + path.split("/")[1] if path.startswith("/") else path
     return ROUTES.get(first, "model" if first == "/v1" else "page" if first == "/page" else "other")

@@ -1,10 +1,10 @@
-"""Serves a SavedModel until SIGTERM."""
+"""Serves SavedModels until SIGTERM."""
 
 from data_pipelines.quiet import quiet_start
 from xmodels.jobs import early
 from xmodels.jobs.serve.options import Options
-from xmodels.serving.folder import find_model
 from xmodels.serving.limits import Limits
+from xmodels.serving.sources import find_sources
 
 
 def serve(options: Options) -> None:
@@ -22,9 +22,10 @@ def serve(options: Options) -> None:
         client_timeout=options.client_timeout,
         drain_timeout=options.drain_timeout,
     )
-    folder = find_model(options.export_dir, options.name)
+    sources = find_sources(options.export_dir, options.name, options.model_config_file, options.version_policy)
+    address = server.Address(options.host, options.port, options.grpc_port)
     allowed = tuple(name.strip() for name in options.allowed_hosts.split(",") if name.strip())
     origins = hosts.origins_of(options.allowed_origins)
     server.serve(
-        folder, options.host, options.port, limits, options.log_requests, options.trust_graph, allowed, origins
+        sources, address, limits, options.poll_seconds, options.log_requests, options.trust_graph, allowed, origins
     )
