@@ -69,6 +69,8 @@ setup(
             "h11>=0.16",  # CVE-2025-43859: bodies in chunks
             "prometheus-client>=0.20",
         ],
+        # TensorFlow Serving's protocol beside REST. Its 2.21 goes with TensorFlow 2.21, and with protobuf 7.
+        "grpc": ["tensorflow-serving-api>=2.21", "grpcio>=1.70", "grpcio-health-checking>=1.70"],
         "serve-test": ["httpx>=0.27", "playwright>=1.49"],  # the page is tried in a Chromium of the system
         "gpu": ["tensorflow[and-cuda]>=2.20,<2.22"],
         "ltp": ["ltp>=4.2.14", "torch>=2.6"],  # CVE-2025-32434: `weights_only` ran code

@@ -59,9 +59,38 @@ function choose(name) {
   translate();
 }
 
+/** A list of the models, and of their versions where several are served; nothing where there is no choice. */
+function models() {
+  const choices = Object.entries(model.models).flatMap(([name, versions]) => [[name], ...versions.slice(1).map((version) => [name, version])]);
+  if (choices.length < 2) return;
+  const option = ([name, version]) => make("option", { value: JSON.stringify([name, version]) }, version ? `${name}, ${version}` : name);
+  const select = make("select", { id: "model" }, ...choices.map(option));
+  select.addEventListener("change", () => load(...JSON.parse(select.value)));
+  part("models").replaceChildren(make("div", { class: "field" }, make("label", { for: "model", "data-words": "model" }), select));
+}
+
+/** Shows the form of a model; without a version, of its highest. */
+async function load(name, version) {
+  try {
+    const query = name ? `?${new URLSearchParams({ name, ...(version && { version }) })}` : "";
+    const found = await fetch(`page/model.json${query}`);
+    const described = await found.json();
+    if (!found.ok) throw new Refused(described.error);
+    model = described;
+  } catch (error) {
+    part("fields").replaceChildren();
+    return fail(error instanceof Refused ? error.message : say("unreachable", error.message));
+  }
+  model.path = `v1/models/${model.name}${version ? `/versions/${version}` : ""}`;
+  part("name").textContent = document.title = model.name;
+  if (!part("models").hasChildNodes()) models();
+  signatures();
+}
+
 function signatures() {
   const names = Object.keys(model.signatures).filter((name) => name !== SIGNATURE && !name.startsWith("stream_")); // these belong to others
   signature = names.includes("adaptive") ? "adaptive" : names.includes("serving_default") ? "serving_default" : names[0];
+  part("signatures").replaceChildren();
   if (names.length > 1) {
     const select = make("select", { id: "signature" }, ...names.map((name) => make("option", { value: name }, name)));
     select.value = signature;
@@ -115,7 +144,7 @@ function display(shown) {
   part("error").textContent = "";
   part("answer").replaceChildren(...show(answer, values, model));
   part("time").textContent = say("time", decimals(milliseconds, 0));
-  part("request").textContent = `POST /v1/models/${model.name}:predict\n${JSON.stringify(request, null, 1)}`;
+  part("request").textContent = `POST /${model.path}:predict\n${JSON.stringify(request, null, 1)}`;
   part("response").textContent = response;
   part("raw").hidden = false;
   part("attention").replaceChildren();
@@ -165,7 +194,7 @@ async function ask() {
   }
 }
 
-async function begin() {
+function begin() {
   for (const each of document.querySelectorAll("[data-language]")) {
     each.addEventListener("click", () => { speak(each.dataset.language); translate(); });
   }
@@ -174,13 +203,7 @@ async function begin() {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); ask(); }
   });
   translate();
-  try {
-    model = await (await fetch("page/model.json")).json();
-  } catch (error) {
-    return fail(say("unreachable", error.message));
-  }
-  part("name").textContent = document.title = model.name;
-  signatures();
+  load();
 }
 
 begin();

@@ -7,7 +7,7 @@ export class Refused extends Error {}
 
 /** The outputs of a signature and the body that brought them, of a request as TensorFlow Serving takes it. */
 export async function predict(model, request, signal) {
-  const sent = await fetch(`v1/models/${model.name}:predict`, { method: "POST", body: JSON.stringify(request), signal });
+  const sent = await fetch(`${model.path}:predict`, { method: "POST", body: JSON.stringify(request), signal });
   const response = await sent.text();
   const found = JSON.parse(response);
   if (!sent.ok) throw new Refused(found.error);

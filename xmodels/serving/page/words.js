@@ -2,7 +2,7 @@
 const WORDS = {
   en: {
     language: "Language", ask: "Ask", shortcut: "or Ctrl + Enter", answer: "Answer", raw: "As JSON", request: "Request", response: "Response",
-    health: "Health", metrics: "Metrics", skip: "Skip to the form", version: "Version {0}, served by xmodels", signature: "Signature",
+    health: "Health", metrics: "Metrics", skip: "Skip to the form", version: "Version {0}, served by xmodels", signature: "Signature", model: "Model",
     text: "Text", text_pair: "Second text", question: "Question", context: "Text that holds the answer", story: "Story, a sentence a line",
     prompt: "Beginning of a text", query: "Query", candidates: "Candidates, one a line", choices: "Choices, one a line",
     speed: "Speed: higher leaves the network earlier", temperature: "Temperature", top_p: "Share of likely tokens (top p)", seed: "Seed",
@@ -15,7 +15,7 @@ const WORDS = {
   },
   zh: {
     language: "语言", ask: "提交", shortcut: "或按 Ctrl + Enter", answer: "结果", raw: "查看 JSON", request: "请求", response: "响应",
-    health: "健康状态", metrics: "监控指标", skip: "跳到表单", version: "版本 {0}，由 xmodels 提供服务", signature: "签名",
+    health: "健康状态", metrics: "监控指标", skip: "跳到表单", version: "版本 {0}，由 xmodels 提供服务", signature: "签名", model: "模型",
     text: "文本", text_pair: "第二段文本", question: "问题", context: "包含答案的文本", story: "故事（每行一句）",
     prompt: "文本开头", query: "查询", candidates: "候选（每行一个）", choices: "选项（每行一个）",
     speed: "速度：越高越早离开网络", temperature: "温度", top_p: "保留的概率总和（top p）", seed: "随机种子",
