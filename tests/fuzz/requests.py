@@ -12,6 +12,7 @@ from xmodels.serving.folder import find_model
 from xmodels.serving.limits import Limits, RequestError
 from xmodels.serving.model import Model
 from xmodels.serving.questions import read_question
+from xmodels.serving.sources import find_sources
 
 BODIES = "requests.jsonl"  # a body a line
 REFUSED = 2
@@ -32,7 +33,8 @@ class Requests:
         """Answers all bodies; 2 if none of them could be answered."""
         options = cls.parse(arguments)
         limits = Limits(max_text_length=options.max_text_length, max_waiting=options.max_waiting)
-        model = Model(find_model(options.export_dir, options.name), options.trust_graph)
+        source, *_ = find_sources(options.export_dir, options.name, options.model_config_file, options.version_policy)
+        model = Model(find_model(source.folder, source.name), options.trust_graph)
         codes = [_answer(body, model, limits) for body in Path(BODIES).read_bytes().splitlines()]
         print(f"{len(codes)} requests")
         return 0 if 200 in codes else REFUSED

@@ -64,7 +64,7 @@ def read_config_file(path: str) -> list[ModelConfig]:
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read(LARGEST + 1)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise DataError(
             f"--model_config_file={path}: not readable ({getattr(error, 'strerror', None) or error})."
         ) from None

@@ -28,20 +28,23 @@ class ModelFolder:
     version: str
 
 
-def find_model(export_dir: str, name: str | None = None) -> ModelFolder:
+def find_model(export_dir: str, name: str | None = None, said: str = "--export_dir=") -> ModelFolder:
     """Returns the highest version in a folder that `export_model` wrote.
+
+    Args:
+        said: how an error begins that names the folder.
 
     Raises:
         DataError: there is none.
         UsageError: `name` cannot stand in an address.
     """
     if not os.path.isdir(export_dir):
-        raise DataError(f"--export_dir={export_dir}: no such folder. Write it with `xmodels export_model`.")
+        raise DataError(f"{said}{export_dir}: no such folder. Write it with `xmodels export_model`.")
     versions = find_versions(export_dir)
     if not versions:
         hint = "This is a version; give the folder around it." if _is_file(export_dir, SAVED_MODEL) else None
         hint = hint or "Export the run first: xmodels export_model --model_dir=RUN --export_dir=FOLDER."
-        raise DataError(f"--export_dir={export_dir}: holds no SavedModel, such as 1/{SAVED_MODEL}. {hint}")
+        raise DataError(f"{said}{export_dir}: holds no SavedModel, such as 1/{SAVED_MODEL}. {hint}")
     version = max(versions)
     return ModelFolder(versions[version], model_name(export_dir, name), os.path.basename(versions[version]))
 

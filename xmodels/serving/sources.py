@@ -54,9 +54,13 @@ class Source:
                 continue
         return found
 
-    def check(self) -> None:
-        """Raises a DataError where no version lies there that is to be served."""
-        find_model(self.folder, self.name)
+    def check(self, said: str) -> None:
+        """Raises a DataError where no version lies there that is to be served.
+
+        Args:
+            said: how it begins.
+        """
+        find_model(self.folder, self.name, said)
         found = find_versions(self.folder)
         if not self.policy.wanted(found):
             known = ", ".join(map(str, sorted(found)))
@@ -117,7 +121,7 @@ def find_sources(
         sources = [Source(each, folder, read_policy(policy)) for each, folder in found]
     _check_names(sources)
     for source in sources:
-        source.check()
+        source.check(f"{config_file}: {source.name}: " if config_file else "--export_dir=")
     return sources
 
 
