@@ -29,7 +29,7 @@ from tensorflow_serving.apis import (  # noqa: E402
 )
 
 from tests.helpers.running_server import running, wait_until  # noqa: E402
-from tests.helpers.small_served import echo  # noqa: E402
+from tests.helpers.small_served import echo, small_export  # noqa: E402
 from xmodels.serving.folder import LABELS, SAVED_MODEL  # noqa: E402
 from xmodels.serving.limits import Limits  # noqa: E402
 from xmodels.serving.policies import Policy  # noqa: E402
@@ -450,6 +450,29 @@ def test_the_page_knows_all_models_and_versions(served):
     assert code == 200 and other["labels"] == CLASSES and "scores" in other["signatures"]
     assert served.get("/page/model.json?name=echo&version=1")[1]["version"] == "1"
     assert served.get("/page/model.json?name=echo&version=2")[0] == served.get("/page/model.json?name=x")[0] == 404
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("task", ["classify", "multi_label", "regress"])
+def test_exports_of_tasks_are_classified_and_regressed_as_they_predict(tmp_path, task):
+    _, export = small_export(task, tmp_path)
+    texts = ["Ann lives in York.", "Where does Bob live? 北京", ""]
+    with running(LIMITS, m=export) as server, server.channel() as channel:
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        _, rest = server.post("/v1/models/m:predict", {"instances": texts})
+        asked = {"input": examples(*({"text": text} for text in texts))}
+        if task == "regress":
+            asked = regression_pb2.RegressionRequest(**asked)
+            name(asked.model_spec, "m")
+            found = [each.value for each in stub.Regress(asked, timeout=20).result.regressions]
+            assert found == [float(np.float32(each)) for each in rest["predictions"]]
+            return
+        asked = classification_pb2.ClassificationRequest(**asked)
+        name(asked.model_spec, "m")
+        found = classes_of(stub.Classify(asked, timeout=20).result)
+        expected = [np.float32(row["probabilities"]).tolist() for row in rest["predictions"]]
+        assert [[float(score) for _, score in row] for row in found] == expected
+        assert [label for label, _ in found[0]] == ["bad", "so so", "好"]
 
 
 class Numbered(tf.Module):

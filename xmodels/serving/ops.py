@@ -52,10 +52,10 @@ _TABLES = {
         Softplus Softsign SparseSoftmaxCrossEntropyWithLogits TopK TopKV2
     """,
     "texts": """
-        AsString DecodeBase64 EncodeBase64 ReduceJoin RegexFullMatch RegexReplace StaticRegexFullMatch StaticRegexReplace StringFormat
-        StringJoin StringLength StringLower StringNGrams StringSplit StringSplitV2 StringStrip StringToHashBucket
-        StringToHashBucketFast StringToHashBucketStrong StringUpper Substr UnicodeDecode UnicodeDecodeWithOffsets UnicodeEncode
-        UnicodeScript UnicodeTranscode UnsortedSegmentJoin
+        AsString DecodeBase64 DecodePaddedRaw DecodeRaw EncodeBase64 ReduceJoin RegexFullMatch RegexReplace StaticRegexFullMatch
+        StaticRegexReplace StringFormat StringJoin StringLength StringLower StringNGrams StringSplit StringSplitV2 StringStrip
+        StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringUpper Substr UnicodeDecode UnicodeDecodeWithOffsets
+        UnicodeEncode UnicodeScript UnicodeTranscode UnsortedSegmentJoin
     """,
     "lists": """
         EmptyTensorList RaggedTensorFromVariant RaggedTensorToSparse RaggedTensorToTensor RaggedTensorToVariant TensorListConcat
