@@ -18,6 +18,7 @@ import os
 import random
 import shutil
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -56,8 +57,8 @@ def parted(options) -> dict[str, str]:
     return paths
 
 
-def pretrained(options, files: dict[str, str]) -> str:
-    """A run of 6 layers of 256 that has read `--text` and the training rows."""
+def pretrained(options, tables: Sequence[str]) -> str:
+    """A run of 6 layers of 256 that has read `--text` and the rows of tables."""
     folder = os.path.join(options.folder, "pretraining")
     model_dir, text = os.path.join(folder, "run"), os.path.join(folder, "text.txt")
     if is_finished(model_dir):
@@ -68,7 +69,8 @@ def pretrained(options, files: dict[str, str]) -> str:
             for path in sorted(p for pattern in options.text for p in glob.glob(pattern)):
                 with open_text(path) as lines:
                     file.writelines(f"{line.strip()}\n\n" for line in lines if len(line) > 40)
-            file.writelines(f"{row.texts[0]}\n\n" for row in read_table(files["train"], Columns()))
+            for path in tables:
+                file.writelines(f"{row.texts[0]}\n\n" for row in read_table(path, Columns()))
         os.replace(f"{text}.new", text)
     vocabulary, records = os.path.join(folder, "vocab.txt"), os.path.join(folder, "records")
     if not os.path.isfile(vocabulary):
@@ -278,7 +280,7 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     options = arguments()
     files = parted(options)
-    report(options, measured(options, files, options.checkpoint or pretrained(options, files)))
+    report(options, measured(options, files, options.checkpoint or pretrained(options, [files["train"]])))
 
 
 if __name__ == "__main__":

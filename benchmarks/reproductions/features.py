@@ -18,7 +18,7 @@ from benchmarks.reproductions.commands import fine_tuned, network_of, tuned
 from benchmarks.reproductions.pages import environment, mean_and_deviation, verdict, write_page
 
 BATCH = 16
-EVALUATIONS = 8  # of a fine-tuning, which choose the state that is kept
+EVALUATIONS = 4  # of a fine-tuning, which choose the state that is kept
 FINE_TUNED, PROBE = "fine-tuning", "last layer, Dense alone"
 EMBEDDING, LAST, CONCAT = "embedding", "last layer", "last ones side by side"
 RANDOM = "last layer of random weights"
@@ -72,14 +72,16 @@ def scores_of(options, paths: dict[str, str], name: str, flags: dict, count: int
     def scored(rate: str, seed: int) -> dict[str, float]:
         label = name.replace(FROZEN, "frozen ").replace(",", "").replace(" ", "-")
         return fine_tuned(
-            os.path.join(options.folder, f"{label}-{rate}-{seed}"), *switches, task="tag", init_checkpoint=options.checkpoint,
+            os.path.join(options.folder, f"{label}-{rate}-{seed}"), *switches, *options.more, task="tag",
+            init_checkpoint=options.checkpoint,
             train_file=paths["train"], eval_file=paths["dev"], test_file=paths["test"], learning_rate=rate, seed=seed,
             num_train_epochs=options.steps * BATCH / count, train_batch_size=BATCH,
             eval_every=max(1, options.steps // EVALUATIONS), max_seq_length=options.max_seq_length,
             length_buckets="auto", **values,
         )  # fmt: skip
 
-    rate, found = tuned(scored, options.rates, options.seeds, "evaluation entity_f1")
+    rates = options.frozen_rates if "freeze_backbone" in flags else options.rates
+    rate, found = tuned(scored, rates, options.seeds, "evaluation entity_f1")
     return rate, [each["test entity_f1"] for each in found]
 
 
@@ -121,10 +123,14 @@ def parsed(arguments):
     parser = tagging.parser_of(__doc__)
     parser.add_argument("--checkpoint", required=True, help="a run or model folder")
     parser.add_argument("--train_sentences", type=int, default=2000)
-    parser.add_argument("--rates", nargs="+", default=["3e-4", "1e-3", "3e-3"])
+    parser.add_argument("--rates", nargs="+", default=["1e-4", "3e-4"], help="of fine-tuning")
+    parser.add_argument("--frozen_rates", nargs="+", default=["1e-3", "3e-3"], help="of what reads a frozen network")
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--bilstm_dim", type=int, default=128)
     parser.add_argument("--max_seq_length", type=int, default=128)
+    parser.add_argument(
+        "more", nargs="*", help="behind `--`: further flags of finetune, such as --mixed_precision=bfloat16"
+    )
     return parser.parse_args(arguments)
 
 

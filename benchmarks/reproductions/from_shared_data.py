@@ -211,6 +211,37 @@ def elmo(place: Place) -> list[str]:
     ]
 
 
+FEW = {  # tasks of single texts and of pairs: files, columns
+    "sentiment": (["sst2-en/train.tsv", "sst2-en/test.tsv"], Columns("0", None, "1")),
+    "inference": (["snli-en/dev.txt.gz", "snli-en/test.txt.gz"], Columns("0", "1", "2")),
+    "topics": (["agnews-en/test.csv.gz"], Columns("2", None, "0")),
+}
+
+
+def few_labels(place: Place) -> list[str]:
+    """A published network on few labels; `--checkpoint` names it, behind `--`."""
+    tasks = []
+    for name, (files, columns) in FEW.items():
+        room = "sentence_pair" if columns.text_pair else "classification"
+        made = parted(place, f"few_labels_en/{name}", [f"{room}/{file}" for file in files], columns, 5000)
+        tasks.append(f"--task={name}:{','.join(made.values())}")
+    text = write_text(place, "few_labels_en", english(place))
+    return [
+        "few_labels",
+        *tasks,
+        f"--text={text['train']}",
+        f"--folder={os.path.join(place.work, 'few_labels_en')}",
+    ]
+
+
+def sentence_scores(place: Place) -> list[str]:
+    """Graded pairs; `--published` names the network, behind `--`."""
+    files = (
+        f"--{part}={place.given(f'sentence_pair/stsb-en/stsb-en-{part}.csv')}" for part in ("train", "dev", "test")
+    )
+    return ["sentence_scores", *files, f"--folder={os.path.join(place.work, 'sentence_scores_en')}"]
+
+
 def readouts(place: Place) -> list[str]:
     """Each way of reading a text, with networks of the family's English page and topics of news."""
     news = ["classification/agnews-en/test.csv.gz"]
@@ -316,6 +347,8 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "readouts_en": (55, readouts),
     "readouts_pairs_en": (20, readouts_of_pairs),
     "readouts_pretraining_en": (35, readouts_of_pretraining),
+    "few_labels_en": (120, few_labels),
+    "sentence_scores_en": (60, sentence_scores),
     "siatl_en": (6, siatl),
     "elmo_en": (25, elmo),
     "effect_masks_en": (60, effect("masks")),
