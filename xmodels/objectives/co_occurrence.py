@@ -3,6 +3,7 @@
 from keras import ops
 
 from data_pipelines.features import Feature
+from xmodels.layers.gradients import scale_gradient
 from xmodels.objectives.base import Objective
 
 
@@ -33,7 +34,7 @@ class CoOccurrence(Objective):
     def forward(self, backbone, batch, training=None):
         words, contexts, *biases = backbone.pair_parts(batch["center_ids"], batch["context_ids"])
         words, contexts = (
-            _scale_gradient(ops.cast(x, "float32"), self.vector_rate) for x in (words, contexts)
+            scale_gradient(ops.cast(x, "float32"), self.vector_rate) for x in (words, contexts)
         )  # (B, P, D)
         word_biases, context_biases = (ops.cast(x, "float32") for x in biases)
         return {"estimates": ops.sum(words * contexts, axis=-1) + word_biases + context_biases}  # (B, P)
@@ -52,9 +53,3 @@ class CoOccurrence(Objective):
     def counts(self, batch):
         there = ops.cast(batch["pair_weights"] > 0, "float32")
         return {"pairs": (ops.sum(there), ops.cast(ops.size(there), "float32"))}
-
-
-def _scale_gradient(x, rate: float):
-    """Returns x, whose gradient is multiplied by `rate`."""
-    fixed = ops.stop_gradient(x)
-    return fixed + rate * (x - fixed)

@@ -4,7 +4,8 @@ import keras
 from keras import ops
 
 from data_pipelines.features import Feature
-from xmodels.objectives.word_windows import Center, Contexts, WindowObjective, scale_gradient
+from xmodels.layers.gradients import scale_gradient
+from xmodels.objectives.word_windows import Center, Contexts, WindowObjective
 
 MOST = 32  # predictions of a batch by which a node moves; that of many moves as far as by so many of them
 

@@ -3,6 +3,7 @@
 from keras import ops
 
 from data_pipelines.features import Feature
+from xmodels.layers.gradients import scale_gradient
 from xmodels.layers.word_windows import Windows
 from xmodels.objectives.base import Objective
 
@@ -117,12 +118,6 @@ class WindowObjective(Objective):
         words = ops.cast(batch["padding_mask"], "float32")
         sizes = Windows(batch["window_starts"], batch["window_ends"], self.reach).sizes
         return {"words": (ops.sum(words), _size(words)), "pairs": (ops.sum(sizes), 2.0 * self.reach * _size(sizes))}
-
-
-def scale_gradient(x, rate):
-    """Returns x, whose gradient is multiplied by `rate`."""
-    fixed = ops.stop_gradient(x)
-    return fixed + rate * (x - fixed)
 
 
 def _size(x):
