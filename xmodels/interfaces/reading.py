@@ -226,9 +226,10 @@ class Reading:
         return backbone(batch, training=training)
 
 
-def layers_of(backbone, batch: Mapping[str, Any]) -> list:
+def layers_of(backbone, batch: Mapping[str, Any], training=None) -> list:
     """Returns the states of each layer of a network, (B, L, D) each; of two streams those of the tokens."""
-    return [shown["content"] if isinstance(shown, dict) else shown for shown in backbone.hidden_states(batch)]
+    states = backbone.hidden_states(batch, training=training)
+    return [shown["content"] if isinstance(shown, dict) else shown for shown in states]
 
 
 def numbers_for(numbers: Mapping[str, Any], config, optimizer: str | None = None) -> dict[str, Any]:

@@ -79,6 +79,10 @@ class PostNormBlock(Block):
         """Returns the attention probabilities of the mixer, float32 (B, H, L, L), for pictures."""
         return self.mixer.probabilities(x, visible)
 
+    def attention_scores(self, x, visible=None):
+        """Returns what the softmax of the attention in a call reads, float32 (B, H, L, L)."""
+        return self.mixer.scores(x, visible)
+
     def start(self, batch, length: int):
         """Returns the initial `past` of `step`; as the mixer's `start`."""
         return self.mixer.start(batch, length)
@@ -123,6 +127,10 @@ class PreNormBlock(Block):
         """Returns the attention probabilities of the mixer, float32 (B, H, L, L), for pictures."""
         return self.mixer.probabilities(self.mixer_norm(x), visible)
 
+    def attention_scores(self, x, visible=None):
+        """Returns what the softmax of the attention in a call reads, float32 (B, H, L, L)."""
+        return self.mixer.scores(self.mixer_norm(x), visible)
+
     def start(self, batch, length: int):
         """Returns the initial `past` of `step`; as the mixer's `start`."""
         return self.mixer.start(batch, length)
@@ -142,3 +150,16 @@ def attention_maps(blocks: Sequence[Block], states: Sequence, visible) -> list:
         visible: as in a call of a block.
     """
     return [block.attention_map(x, visible) for block, x in zip(blocks, states, strict=False)]
+
+
+def attention_scores(blocks: Sequence[Block], states: Sequence, visible) -> list:
+    """Returns what the softmax of the attention of each block reads, float32 (B, H, L, L); [] where a mixer has no such scores.
+
+    Compilers that find what is computed twice take queries and keys from the call of the block.
+
+    Args:
+        states, visible: as of `attention_maps`.
+    """
+    if not all(block.mixer.has_scores for block in blocks):
+        return []
+    return [block.attention_scores(x, visible) for block, x in zip(blocks, states, strict=False)]

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from keras import ops
 
-from xmodels.layers.attention.core import attend_to_kept, attention_probabilities, heads_first, write_at
+from xmodels.layers.attention.core import attend_to_kept, attention_scores, heads_first, write_at
 from xmodels.layers.attention.places import (
     attention_mask_from,
     positions_of,
@@ -61,6 +61,6 @@ class MaskedAttention(CachedAttention):
     def reach(self, length):
         return self.mask(length, length, Visible())[0]
 
-    def probabilities(self, x, visible=None):
+    def scores(self, x, visible=None):
         length = ops.shape(x)[1]
-        return attention_probabilities(self.query(x), self.key(x), self.mask(length, length, self.supported(visible)))
+        return attention_scores(self.query(x), self.key(x), self.mask(length, length, self.supported(visible)))

@@ -119,6 +119,16 @@ class Mixer(Layer):
         """Returns how much each token takes of each other, float32 (B, H, L, L), for pictures, and for tests as a reference."""
         raise TypeError(f"{type(self).__name__} must define `probabilities`.")
 
+    @property
+    def has_scores(self) -> bool:
+        """Whether it has `scores`."""
+        return False
+
+    def scores(self, x, visible=None):
+        """Returns the scores whose softmax over the keys are the `probabilities`, float32 (B, H, L, L), with a gradient; far below all
+        others where a query may not attend to a key (`attention.core.HIDDEN`)."""
+        raise TypeError(f"{type(self).__name__} must define `scores`.")
+
     def explicit(self, x, visible=None):
         """Returns what `call` returns, computed as the definition says and at any cost, as a reference for tests."""
         raise TypeError(f"{type(self).__name__} must define `explicit`.")
@@ -184,6 +194,14 @@ class ProjectedMixer(Mixer):
     def attend_to(self, x, projected, visible=None, training=None):
         """Attends from x (B, L, D) to `projected`, the keys and values that `project` returns: (B, L, D)."""
         return self.merge(self.mix(self.query(x), *projected, self.supported(visible), training))
+
+    @property
+    def has_scores(self) -> bool:
+        own = type(self)  # mixers with `probabilities` of their own may inherit `scores` that are not theirs
+        return own.probabilities is ProjectedMixer.probabilities and own.scores is not Mixer.scores
+
+    def probabilities(self, x, visible=None):
+        return ops.softmax(self.scores(x, visible), axis=-1)
 
     def mix(self, query, key, value, visible: Visible, training=None):
         """Mixes the values by queries and keys: (B, L, H, K), (B, S, H, K) and (B, S, H, K) -> (B, L, H, K)."""

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from xmodels.layers.attention.core import attend, attention_probabilities, split_heads
+from xmodels.layers.attention.core import attend, attention_scores, split_heads
 from xmodels.layers.cached_attention import CachedAttention
 from xmodels.layers.initialization import Initialization
 
@@ -82,11 +82,11 @@ class BiasedAttention(CachedAttention):
         queries, keys = (ops.arange(ops.shape(each)[1], dtype="int32") for each in (query, key))
         return attend(query, key, value, visible, self.bias(queries, keys), self.scale, self.dropout, training)
 
-    def probabilities(self, x, visible=None):
+    def scores(self, x, visible=None):
         length = ops.shape(x)[1]
         places = ops.arange(length, dtype="int32")
         attention_mask, bias = self.supported(visible).dense(length, length), self.bias(places, places)
-        return attention_probabilities(self.query(x), self.key(x), attention_mask, bias, self.scale)
+        return attention_scores(self.query(x), self.key(x), attention_mask, bias, self.scale)
 
 
 class BucketAttention(BiasedAttention):

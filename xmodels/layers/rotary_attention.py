@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from xmodels.layers.attention.core import attend, attention_probabilities
+from xmodels.layers.attention.core import attend, attention_scores
 from xmodels.layers.attention.local_window import LocalWindow
 
 
@@ -29,11 +29,11 @@ class RotaryAttention(LocalWindow):
     def reach(self, length):
         return super().reach(length) if self.is_local else None
 
-    def probabilities(self, x, visible=None):
+    def scores(self, x, visible=None):
         length, visible = ops.shape(x)[1], self.supported(visible)
         attention_mask = (self.narrow_visible(visible) if self.is_local else visible).dense(length, length)
         query, key = (turn(each, self.theta) for each in (self.query(x), self.key(x)))
-        return attention_probabilities(query, key, attention_mask)
+        return attention_scores(query, key, attention_mask)
 
     def start(self, batch, length: int):
         raise TypeError("RotaryAttention does not decode.")

@@ -9,7 +9,7 @@ from keras import ops
 from data_pipelines.errors import CheckpointError
 from data_pipelines.features import Feature
 from xmodels.layers.attention.visible import Visible
-from xmodels.layers.blocks import attention_maps
+from xmodels.layers.blocks import attention_maps, attention_scores
 from xmodels.layers.embeddings import SumEmbedding
 from xmodels.layers.initialization import truncated_normal
 from xmodels.layers.layer import Layer
@@ -162,17 +162,20 @@ class Albert(Backbone):
         first = last(x[:, :1], visible=visible, context=x, training=training)  # (B, 1, D)
         return {"pooled_output": self.pooler(first[:, 0])}
 
-    def hidden_states(self, features):
+    def hidden_states(self, features, training=None):
         """Returns the input of the first block and the output of every block, (B, L, D) each."""
         visible = default_visible(features)
-        states = [self.embed(features)]
+        states = [self.embed(features, training)]
         for block in self.applied_blocks:
-            states.append(block(states[-1], visible=visible))
+            states.append(block(states[-1], visible=visible, training=training))
         return states
 
     def attention_maps(self, features):
         """Returns the attention probabilities of every block, float32 (B, H, L, L) each."""
         return attention_maps(self.applied_blocks, self.hidden_states(features), default_visible(features))
+
+    def attention_scores(self, features, states):
+        return attention_scores(self.applied_blocks, states, default_visible(features))
 
 
 class Group(Layer):

@@ -118,10 +118,18 @@ class Backbone(keras.Model):
         """Returns the outputs of a call that describe the whole text; `sequence_output` may be missing."""
         return self(features, training=training)
 
-    def hidden_states(self, features) -> list:
+    def hidden_states(self, features, training=None) -> list:
         """Returns the states of all tokens layer by layer, (B, L, D) each. The last one is the `sequence_output` of a call; here it
         is the only one."""
-        return [self(features)["sequence_output"]]
+        return [self(features, training=training)["sequence_output"]]
+
+    def attention_scores(self, features, states) -> list:
+        """Returns what the softmax of the attention of each layer reads, float32 (B, H, L, L); [] for networks without such scores.
+
+        Args:
+            states: of `hidden_states` for these features.
+        """
+        return []
 
     def initialize(self) -> "Backbone":
         """Creates all weights by calling the network on a tiny batch. Returns itself."""

@@ -8,7 +8,7 @@ from keras import ops
 from data_pipelines.features import Feature
 from xmodels.layers import initialization as initializations
 from xmodels.layers.attention.visible import Visible
-from xmodels.layers.blocks import PostNormBlock, attention_maps
+from xmodels.layers.blocks import PostNormBlock, attention_maps, attention_scores
 from xmodels.layers.embeddings import SumEmbedding
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.initialization import truncated_normal
@@ -46,17 +46,20 @@ class Encoder(Backbone):
         """Returns what follows the last block; here the states as they are."""
         return x
 
-    def hidden_states(self, features):
+    def hidden_states(self, features, training=None):
         """Returns the outputs of the embedding and of every block, num_layers + 1 tensors (B, L, D)."""
         visible = default_visible(features)
-        states = [self.embed(features)]
+        states = [self.embed(features, training)]
         for block in self.blocks:
-            states.append(block(states[-1], visible=visible))
+            states.append(block(states[-1], visible=visible, training=training))
         return [*states[:-1], self.finish(states[-1])]
 
     def attention_maps(self, features):
         """Returns the attention probabilities of every block, num_layers tensors float32 (B, H, L, L)."""
         return attention_maps(self.blocks, self.hidden_states(features), default_visible(features))
+
+    def attention_scores(self, features, states):
+        return attention_scores(self.blocks, states, default_visible(features))
 
 
 @keras.saving.register_keras_serializable("xmodels")

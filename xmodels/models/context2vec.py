@@ -142,9 +142,9 @@ class Context2Vec(Backbone):
         x = self.head(before, reverse_in_time(behind, order), training=training)  # (B, L, D)
         return {"sequence_output": x * ops.expand_dims(ops.cast(features["padding_mask"], x.dtype), -1)}
 
-    def hidden_states(self, features):
+    def hidden_states(self, features, training=None):
         """Returns the vectors of the words themselves and those of their contexts, (B, L, D) each."""
-        return [self.targets(features["token_ids"]), self(features)["sequence_output"]]
+        return [self.targets(features["token_ids"]), self(features, training=training)["sequence_output"]]
 
 
 def lecun() -> keras.initializers.Initializer:

@@ -89,9 +89,9 @@ class Cove(Backbone):
         both = ops.concatenate([words, ops.cast(found, words.dtype)], axis=-1)
         return {"sequence_output": both, "encoder_output": found, "encoder_states": ops.stack(last, axis=1)}
 
-    def hidden_states(self, features):
+    def hidden_states(self, features, training=None):
         """Returns the word vectors (B, L, E), the states of each layer but the last (B, L, K), and the `sequence_output`."""
-        words, layers, _ = self._run(features)
+        words, layers, _ = self._run(features, training)
         return [words, *layers[:-1], ops.concatenate([words, ops.cast(layers[-1], words.dtype)], axis=-1)]
 
     def _run(self, features, training=False):

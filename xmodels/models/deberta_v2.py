@@ -10,6 +10,7 @@ from data_pipelines.errors import CheckpointError
 from data_pipelines.features import Feature
 from xmodels.layers.activations import activation
 from xmodels.layers.attention.disentangled import KINDS, LARGEST, Disentangled, RelativePositions
+from xmodels.layers.blocks import attention_scores
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.embeddings import positions_of
 from xmodels.layers.heads import MaskedLMHead
@@ -114,8 +115,11 @@ class DebertaV2(Encoder):
         states = _run(self, self.embed(features, training), features, visible, training)
         return {"sequence_output": states[-1], "last_input": states[-2]}
 
-    def hidden_states(self, features):
-        return _run(self, self.embed(features), features, default_visible(features))
+    def hidden_states(self, features, training=None):
+        return _run(self, self.embed(features, training), features, default_visible(features), training)
+
+    def attention_scores(self, features, states):
+        return attention_scores(self.blocks, states, default_visible(features))
 
 
 def _stack(config: DebertaV2Config):

@@ -151,9 +151,9 @@ class Elmo(Backbone):
         outputs = {"sequence_output": layers[-1]}
         return {**outputs, "memory": ops.stop_gradient(memory)} if "memory" in features else outputs
 
-    def hidden_states(self, features):
+    def hidden_states(self, features, training=None):
         """Returns the words, twice side by side, and each layer of both directions: num_layers + 1 tensors (B, L, 2 * P)."""
-        return self._run(features)[0]
+        return self._run(features, training)[0]
 
     def _run(self, features, training=False):
         characters, mask = features["character_ids"], ops.cast(features["padding_mask"], "bool")

@@ -62,10 +62,10 @@ class FastText(Backbone):
         sums, counts = self.rows(features["token_ids"], features.get("character_ids"))
         return {"sequence_output": sums / ops.maximum(counts, 1.0)[..., None]}
 
-    def hidden_states(self, features):
+    def hidden_states(self, features, training=None):
         """Returns the rows of the words alone, zeros of unknown ones, and the vectors with their parts: 2 tensors (B, L, D)."""
         alone, _ = self.rows(features["token_ids"])
-        return [alone, self(features)["sequence_output"]]
+        return [alone, self(features, training=training)["sequence_output"]]
 
     def word_states(self, batch):
         """Returns the vectors of `center_ids`, (B, N, D), and how many rows each of them is the mean of, (B, N).

@@ -9,7 +9,7 @@ from data_pipelines.features import Feature
 from xmodels.layers import initialization as initializations
 from xmodels.layers.attention.places import positions_of
 from xmodels.layers.attention.visible import Visible
-from xmodels.layers.blocks import PostNormBlock, attention_maps
+from xmodels.layers.blocks import PostNormBlock, attention_maps, attention_scores
 from xmodels.layers.embeddings import TokenPositionEmbedding
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.mixers import mixer_for
@@ -78,17 +78,20 @@ class Gpt(Backbone):
             return Visible(causal=True, packs=packs)
         return Visible(features["padding_mask"], causal=True)
 
-    def hidden_states(self, features):
+    def hidden_states(self, features, training=None):
         """Returns the input of each block and the output of the network, num_layers + 1 tensors (B, L, D)."""
         visible = self.visible(features)
-        states = [self.embedding(features["token_ids"], features.get("position_ids"))]
+        states = [self.embedding(features["token_ids"], features.get("position_ids"), training=training)]
         for block in self.blocks:
-            states.append(block(states[-1], visible=visible))
+            states.append(block(states[-1], visible=visible, training=training))
         return [*states[:-1], self.finish(states[-1])]
 
     def attention_maps(self, features):
         """Returns the attention probabilities of every block, num_layers tensors float32 (B, H, L, L)."""
         return attention_maps(self.blocks, self.hidden_states(features), self.visible(features))
+
+    def attention_scores(self, features, states):
+        return attention_scores(self.blocks, states, self.visible(features))
 
     @property
     def rewinds(self) -> bool:

@@ -80,12 +80,12 @@ class LstmLM(CarriedBackbone):
         shape = (batch_size, self.config.num_layers, 2, self.config.hidden_dim)
         return {"memory": ops.zeros(shape, "float32")}
 
-    def hidden_states(self, features):
+    def hidden_states(self, features, training=None):
         """Returns the input of each layer and the output of the last, num_layers + 1 tensors (B, N, D)."""
-        states = [self.embedding(features["token_ids"])]
+        states = [self.dropout(self.embedding(features["token_ids"]), training=training)]
         memory = self.initial_memory(ops.shape(features["token_ids"])[0])["memory"]
         for i, layer in enumerate(self.recurrent_layers):
-            states.append(layer(states[-1], memory[:, i])[0])
+            states.append(self.dropout(layer(states[-1], memory[:, i])[0], training=training))
         return states
 
     def run(self, token_ids, memory, training=False):

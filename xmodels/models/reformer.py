@@ -206,18 +206,19 @@ class Reformer(Backbone):
         """Returns the default `visible`: real tokens up to the query."""
         return Visible(features["padding_mask"], causal=True)
 
-    def hidden_states(self, features):
+    def hidden_states(self, features, training=None):
         """Returns both streams before each block, side by side, and the output of the network: num_layers + 1 tensors (B, L, 2 D)."""
-        streams = self.streams(features)
+        streams = self.streams(features, training)
         return [*(ops.concatenate(each, axis=-1) for each in streams[:-1]), self.finish(*streams[-1])]
 
-    def streams(self, features) -> list:
+    def streams(self, features, training=None) -> list:
         """Returns both streams before each block and after the last one."""
         visible = self.visible(features)
-        x = ops.cast(self.embedding(features["token_ids"], features.get("position_ids")), "float32")
+        x = self.embedding(features["token_ids"], features.get("position_ids"), training=training)
+        x = ops.cast(x, "float32")
         found = [(x, x)]
         for block in self.blocks:
-            found.append(block(*found[-1], visible=visible))
+            found.append(block(*found[-1], visible=visible, training=training))
         return found
 
     def attention_maps(self, features):

@@ -74,12 +74,12 @@ class Siatl(CarriedBackbone):
         shape = (batch_size, self.config.num_layers, 2, self.config.width)
         return {"memory": ops.zeros(shape, "float32")}
 
-    def hidden_states(self, features):
+    def hidden_states(self, features, training=None):
         """Returns the embeddings, and the states of each LSTM, brought to their width by `down`: num_layers + 1 tensors (B, N, D)."""
-        x = self.embedding(features["token_ids"])
+        x = self.embed(features["token_ids"], training)
         states, memory = [x], self.initial_memory(ops.shape(features["token_ids"])[0])["memory"]
         for i, layer in enumerate(self.recurrent_layers):
-            x, _ = layer(x, memory[:, i])  # (B, N, H)
+            x, _ = layer(self.dropout(x, training=training) if i else x, memory[:, i])  # (B, N, H)
             states.append(self.down(x))
         return states
 

@@ -150,9 +150,9 @@ class StarTransformer(Backbone):
         pooled = (max_state(states[-1], features["padding_mask"]) + relay) / 2
         return {"sequence_output": states[-1], "relay_output": relay, "pooled_output": pooled}
 
-    def hidden_states(self, features):
+    def hidden_states(self, features, training=None):
         """Returns the embeddings and the output of every block, num_layers + 1 tensors (B, L, D)."""
-        return self._run(features, False)[0]
+        return self._run(features, training)[0]
 
     def _run(self, features, training):
         real = ops.cast(features["padding_mask"], "bool")

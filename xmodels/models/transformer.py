@@ -11,7 +11,7 @@ from xmodels.layers import initialization as initializations
 from xmodels.layers.attention.multi_head import MultiHeadAttention
 from xmodels.layers.attention.places import positions_of
 from xmodels.layers.attention.visible import Visible
-from xmodels.layers.blocks import PostNormBlock, attention_maps
+from xmodels.layers.blocks import PostNormBlock, attention_maps, attention_scores
 from xmodels.layers.decoder_blocks import PostNormDecoderBlock
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.feedforward import FeedForward
@@ -129,17 +129,20 @@ class Transformer(Backbone):
             x = block(x, visible=visible, training=training)
         return self.finish(x, "encoder", training)
 
-    def hidden_states(self, features):
+    def hidden_states(self, features, training=None):
         """Returns the outputs of the embedding and of every block of the encoder, (B, S, D) each; the last one is that of `encode`."""
         real = features["padding_mask"]
-        states, visible = [self.embedding(features["token_ids"], real, features.get("position_ids"))], Visible(real)
+        states = [self.embedding(features["token_ids"], real, features.get("position_ids"), training=training)]
         for block in self.encoder_blocks:
-            states.append(block(states[-1], visible=visible))
-        return [*states[:-1], self.finish(states[-1], "encoder")]
+            states.append(block(states[-1], visible=Visible(real), training=training))
+        return [*states[:-1], self.finish(states[-1], "encoder", training)]
 
     def attention_maps(self, features):
         """Returns the attention probabilities of every block of the encoder, num_layers tensors float32 (B, H, S, S)."""
         return attention_maps(self.encoder_blocks, self.hidden_states(features), Visible(features["padding_mask"]))
+
+    def attention_scores(self, features, states):
+        return attention_scores(self.encoder_blocks, states, Visible(features["padding_mask"]))
 
     @classmethod
     def adopt_part(cls, part, config, model, loaded, values, source):

@@ -187,9 +187,9 @@ class TransformerXL(Backbone):
     def call(self, features, visible=None, training=None):
         return self._run(features, visible, training)[0]
 
-    def hidden_states(self, features):
+    def hidden_states(self, features, training=None):
         """Returns the input of each block and the output of the last, num_layers + 1 tensors (B, N, D)."""
-        return self._run(features, None, False)[1]
+        return self._run(features, None, training)[1]
 
     def _run(self, features, visible, training):
         token_ids = features["token_ids"]

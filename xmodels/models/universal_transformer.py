@@ -135,10 +135,10 @@ class UniversalTransformer(Backbone):
         x, others = self.encoder_steps.run(x, self._places(x, position_ids), advance, real)
         return self.encoder_norm(x), others
 
-    def hidden_states(self, features):
+    def hidden_states(self, features, training=None):
         """Returns the outputs of the embedding and of the encoder, (B, S, D) each; those of its steps are not included."""
-        position_ids = features.get("position_ids")
-        return [self.embedding(features["token_ids"], features["padding_mask"], position_ids), self.encode(features)]
+        read = features["token_ids"], features["padding_mask"], features.get("position_ids")
+        return [self.embedding(*read, training=training), self.encode(features, training=training)]
 
     def logits(self, states):
         """Returns the logits of target tokens from states of the decoder: (..., D) -> float32 (..., V)."""

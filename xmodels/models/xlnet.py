@@ -223,10 +223,10 @@ class XLNet(Backbone):
     def call(self, features, training=None):
         return self._run(features, training)[0]
 
-    def hidden_states(self, features):
+    def hidden_states(self, features, training=None):
         """Returns the input of each block and the output of the last: num_layers + 1 dictionaries of `content` (B, N, D) and, with a
         query stream, `targets` (B, P, D)."""
-        return self._run(features, False)[1]
+        return self._run(features, training)[1]
 
     def attention_maps(self, features):
         """Returns the attention probabilities of the content stream without a memory, num_layers tensors float32 (B, H, N, N)."""

@@ -63,7 +63,16 @@ def merge_heads(hidden_dim: int, initialization: Initialization, use_bias: bool 
 
 
 def attention_probabilities(query, key, attention_mask=None, bias=None, scale: float | None = None):
-    """Returns softmax(scale q kT + bias), the attention probabilities.
+    """Returns softmax(scale q kT + bias), the attention probabilities; arguments as of `attention_scores`.
+
+    Returns:
+        (B, H, L, S) float32, summing to one over the keys. The softmax is computed in float32 under every policy.
+    """
+    return ops.softmax(attention_scores(query, key, attention_mask, bias, scale), axis=-1)
+
+
+def attention_scores(query, key, attention_mask=None, bias=None, scale: float | None = None):
+    """Returns scale q kT + bias, what the softmax of attention reads.
 
     Args:
         query: (B, L, H, K).
@@ -73,24 +82,24 @@ def attention_probabilities(query, key, attention_mask=None, bias=None, scale: f
         scale: factor of the dot products; by default 1 / sqrt(K).
 
     Returns:
-        (B, H, L, S) float32, summing to one over the keys. The softmax is computed in float32 under every policy.
+        (B, H, L, S) float32, below `HIDDEN` / 2 where a query may not attend to a key.
     """
     scores = ops.einsum("blhk,bshk->bhls", query * _scale(query, scale), key)
-    return _shares(scores, attention_mask, bias)
+    return _masked(scores, attention_mask, bias)
 
 
 def _scale(query, scale: float | None):
     return ops.cast(query.shape[-1] ** -0.5 if scale is None else scale, query.dtype)
 
 
-def _shares(scores, attention_mask, bias):
-    """Returns the masked softmax of scores (B, H, L, S), float32."""
+def _masked(scores, attention_mask, bias):
+    """Returns scores (B, H, L, S) with the bias, and low where the mask hides a key, float32."""
     scores = ops.cast(scores, "float32")
     if bias is not None:
         scores = scores + ops.cast(bias, "float32")
     if attention_mask is not None:
         scores = scores + (1.0 - ops.cast(attention_mask, "float32")) * HIDDEN  # of the mask's size, often one row
-    return ops.softmax(scores, axis=-1)
+    return scores
 
 
 def attend(
@@ -124,9 +133,8 @@ def heads_first(x):
 def attend_to_kept(query, key, value, attention_mask=None, bias=None, scale: float | None = None):
     """Returns `attend` for decoding, with cached keys and values (B, H, S, K). The query and the result are (B, L, H, K)."""
     scores = ops.einsum("bhlk,bhsk->bhls", heads_first(query * _scale(query, scale)), key)
-    return heads_first(
-        ops.einsum("bhls,bhsk->bhlk", ops.cast(_shares(scores, attention_mask, bias), value.dtype), value)
-    )
+    shares = ops.cast(ops.softmax(_masked(scores, attention_mask, bias), axis=-1), value.dtype)
+    return heads_first(ops.einsum("bhls,bhsk->bhlk", shares, value))
 
 
 def write_at(past, present, slot):

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from xmodels.layers.attention.core import attend, attention_probabilities, split_heads
+from xmodels.layers.attention.core import attend, attention_scores, split_heads
 from xmodels.layers.attention.relative import relative_shift
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.initialization import Initialization
@@ -162,7 +162,7 @@ class Disentangled(ProjectedMixer):
             scores = scores + ops.swapaxes(relative_shift(by_distance)[..., :queries], 2, 3)
         return scores
 
-    def probabilities(self, x, visible=None):
+    def scores(self, x, visible=None):
         length, query, key = ops.shape(x)[1], self.query(x), self.key(x)
         attention_mask = self.supported(visible).dense(length, length)
-        return attention_probabilities(query, key, attention_mask, self.by_position(query, key), self.scale)
+        return attention_scores(query, key, attention_mask, self.by_position(query, key), self.scale)

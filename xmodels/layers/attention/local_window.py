@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from keras import ops
 
-from xmodels.layers.attention.core import attend, attention_probabilities
+from xmodels.layers.attention.core import attend, attention_scores
 from xmodels.layers.attention.visible import Visible, row
 from xmodels.layers.mixers import Numbers, ProjectedMixer, number
 
@@ -100,10 +100,10 @@ class LocalWindow(ProjectedMixer):
         mixed = attend(*parts, dropout=self.dropout, training=training)
         return ops.reshape(mixed, (batch, count * size, *mixed.shape[2:]))[:, :length]
 
-    def probabilities(self, x, visible=None):
+    def scores(self, x, visible=None):
         length = ops.shape(x)[1]
         attention_mask = self.narrow_visible(self.supported(visible)).dense(length, length)
-        return attention_probabilities(self.query(x), self.key(x), attention_mask)
+        return attention_scores(self.query(x), self.key(x), attention_mask)
 
     def start(self, batch, length: int):
         shape = (batch, min(self.window, length), self.num_heads, self.head_dim)

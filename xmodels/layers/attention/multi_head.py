@@ -4,7 +4,7 @@ import dataclasses
 
 from keras import ops
 
-from xmodels.layers.attention.core import attend, attention_probabilities
+from xmodels.layers.attention.core import attend, attention_scores
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.cached_attention import CachedAttention
 
@@ -18,6 +18,6 @@ class MultiHeadAttention(CachedAttention):
     def mix(self, query, key, value, visible, training=None):
         return attend(query, key, value, visible, dropout=self.dropout, training=training)
 
-    def probabilities(self, x, visible=None):
+    def scores(self, x, visible=None):
         length = ops.shape(x)[1]
-        return attention_probabilities(self.query(x), self.key(x), self.supported(visible).dense(length, length))
+        return attention_scores(self.query(x), self.key(x), self.supported(visible).dense(length, length))
