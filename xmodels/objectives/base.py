@@ -61,6 +61,15 @@ class Objective(keras.layers.Layer):
         """Returns the outputs of the backbone. Override for a special mask or for several passes."""
         return backbone(batch, training=training)
 
+    @property
+    def fixed_weights(self) -> list:
+        """The weights of other networks that the objective computes with; they neither learn nor are saved."""
+        return []
+
+    def teach(self, batch) -> dict:
+        """Returns what such networks say of a batch, without a gradient; by default there are none, and it is {}."""
+        return {}
+
     def score(self, outputs, batch, backbone):
         """Returns the losses and the metrics of one batch.
 

@@ -11,7 +11,7 @@ AUXILIARY_LM = "auxiliary_lm"  # the loss of language modelling beside that of t
 TOKENS, SEQUENCES = "tokens", "sequences"
 SHUFFLED, AUXILIARY_FIRST = "shuffled", "auxiliary_first"
 ORDERS = (SHUFFLED, AUXILIARY_FIRST)
-TASK, LANGUAGE_MODEL = "task", "language_model"  # what a phase learns
+TASK, LANGUAGE_MODEL, TEACHER_LAYERS = "task", "language_model", "teacher_layers"  # what a phase learns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Phase:
     Attributes:
         name: of the folder.
         changes: {flag: value} in which its flags differ from those of the whole.
-        learns: the `TASK`, or the `LANGUAGE_MODEL` that was pretrained, alone, on the texts of the rows.
+        learns: the `TASK`; or on the texts of the rows alone the `LANGUAGE_MODEL` that was pretrained, or the `TEACHER_LAYERS`.
         recipe: the `FineTuning` by which a language model learns, of which groups and fields of the network hold; None for the numbers
             of the flags alone.
     """
@@ -34,6 +34,25 @@ class Phase:
     recipe: "FineTuning | None" = None
 
 
+# Flags of a phase that learns without labels: nothing is scored or chosen, and all layers learn alike from the first step.
+UNLABELLED = {
+    "eval_file": None, "test_file": None, "early_stopping_patience": None, "eval_every": None, "tune_threshold": False,
+    "gradual_unfreezing": 0.0, "layerwise_lr_decay": 1.0, "freeze_backbone": False, "init_head": False,
+    "language_model_epochs": 0.0,
+}  # fmt: skip
+
+
+def teacher_layers_phase(num_epochs: float, learning_rate: float | None = None) -> Phase:
+    """Returns the phase in which the layers learn from those of a teacher, before its answers are learnt (Jiao et al., 2020, section
+    4.3).
+
+    Args:
+        learning_rate: its peak; None for that of the task.
+    """
+    own = {} if learning_rate is None else {"learning_rate": learning_rate}
+    return Phase(TEACHER_LAYERS, UNLABELLED | {"num_train_epochs": num_epochs} | own, TEACHER_LAYERS)
+
+
 def language_model_phase(num_epochs: float, recipe: "FineTuning | None" = None, **changes) -> Phase:
     """Returns the phase in which the language model goes on with the texts of the task before it begins (Howard and Ruder, 2018,
     section 3.2). All its weights learn, by the numbers of the flags.
@@ -42,16 +61,7 @@ def language_model_phase(num_epochs: float, recipe: "FineTuning | None" = None, 
         recipe: as in `Phase`.
         changes: {flag: value} of others, such as a `learning_rate`.
     """
-    without = {
-        "eval_file": None,
-        "test_file": None,
-        "early_stopping_patience": None,
-        "eval_every": None,
-        "tune_threshold": False,
-    }
-    together = {"gradual_unfreezing": 0.0, "layerwise_lr_decay": 1.0, "freeze_backbone": False, "init_head": False}
-    own = {"num_train_epochs": num_epochs, "language_model_epochs": 0.0}
-    return Phase(LANGUAGE_MODEL, without | together | own | changes, LANGUAGE_MODEL, recipe)
+    return Phase(LANGUAGE_MODEL, UNLABELLED | {"num_train_epochs": num_epochs} | changes, LANGUAGE_MODEL, recipe)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,6 +135,10 @@ class FineTuning:
     phases: tuple[Phase, ...] = ()
     task_loss: Any = None
     joint: Joint = dataclasses.field(default_factory=Joint)
+
+    def then(self, phase: Phase) -> "FineTuning":
+        """Returns the recipe with one more phase before the task."""
+        return dataclasses.replace(self, phases=(*self.phases, phase))
 
     @property
     def steps_per_step(self) -> float:

@@ -42,7 +42,7 @@ from xmodels.runs.report import PICTURES
 from xmodels.tasks.base.read import Data, Reader
 from xmodels.tasks.base.task import Task
 from xmodels.training.devices import distribution
-from xmodels.training.finetuning import TASK, FineTuning, Phase
+from xmodels.training.finetuning import LANGUAGE_MODEL, TASK, TEACHER_LAYERS, FineTuning, Phase
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.step.learner import Learner
 from xmodels.training.step.loss_weights import LossWeights
@@ -50,6 +50,10 @@ from xmodels.training.step.streams import Stream, seed_of, single
 from xmodels.training.watching.watching import profile_steps
 
 FEW_STEPS = 20
+TITLES = {
+    LANGUAGE_MODEL: "Language model of the texts of a task",
+    TEACHER_LAYERS: "Layers learnt from those of a teacher",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,13 +99,15 @@ class Plan:
         return self.options.init_checkpoint if from_checkpoint else "random weights"
 
     @property
-    def learnt(self) -> Objective:
-        """What learns with the network and is handed over with it: the task, or the language model in its phase."""
-        return self.task if self.learns == TASK else self.learner.first_objective.language_model
+    def learnt(self) -> Objective | None:
+        """What learns with the network and is handed over with it: the task, or the language model in its phase. None for layers."""
+        if self.learns == TASK:
+            return self.task
+        return self.learner.first_objective.language_model if self.learns == LANGUAGE_MODEL else None
 
     @property
     def title(self) -> str:
-        return self.task.title if self.learns == TASK else "Language model of the texts of a task"
+        return TITLES.get(self.learns, self.task.title)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -145,6 +151,7 @@ def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None,
         UsageError, DataError, CheckpointError: what the flags name cannot be used, or does not fit.
     """
     reader, learns = reader_of(given), led.learns if led else TASK
+    reader.learns = learns
     loaded, tokenizer = load_checkpoint_and_tokenizer(given, reader)
     flags = reader.options = dataclasses.replace(given, **defaults_of(reader))
     options = reader.of_this_phase(flags)
@@ -154,12 +161,12 @@ def plan(given, strategy, lead: Callable[[Sequence[Phase]], None] | None = None,
         lead(finetuning.phases)
         last = os.path.join(options.model_dir, finetuning.phases[-1].name)
         if not options.dry_run:
-            loaded = dataclasses.replace(loaded, values=convert.load(last).values)
+            loaded = dataclasses.replace(loaded, values={**loaded.values, **convert.load(last).values})
             options = dataclasses.replace(options, random_init=False)  # the first of them began with random weights
     check_options(options, strategy.num_replicas_in_sync, loaded)
     check_adapters(options, loaded)
     if options.teacher:
-        reader.use_teacher(load_predictor)
+        reader.use_teacher(load_predictor, tokenizer)
     data = with_others(subsample(reader.read(tokenizer), options), finetuning, reader, tokenizer)
     if options.teacher:
         teacher, head = reader.teaching, reader.teaching.task
@@ -251,7 +258,10 @@ def _learner(
             begin_adapters(options, backbone)
         task = reader.make_task(loaded.config, data)
         reader.prepare_weights(task, backbone, loaded)
-        objective = objective_of(reader.objective(task), finetuning, loaded, learns)
+        if learns == TEACHER_LAYERS:
+            objective = reader.teacher_layers(backbone)
+        else:
+            objective = objective_of(reader.objective(task), finetuning, loaded, learns)
         keep = objective.batch_features(backbone)
         batches = Batches(data.source, objective.transform(), rows, options.seed, keep, grouping)
         others = other_streams(data, finetuning, task, backbone, rows, options.seed)

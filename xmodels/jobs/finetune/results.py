@@ -41,6 +41,12 @@ def hand_over(job: Plan, loop: Loop, state: checkpoints.State) -> Outcome:
         "labels": ", ".join(job.data.labels[:20]) or "none",
         **({"pooling": options.pooling + OWN_HEAD * (options.pooling != PUBLISHED)} if options.pooling else {}),
         "from": job.origin,
+        **({"teacher": options.teacher} if options.teacher else {}),
+        **(
+            {"learnt from the teacher": said}
+            if (said := getattr(job.learner.first_objective, "description", None))
+            else {}
+        ),
         "steps": f"{job.num_steps:,}"
         if state.step == job.num_steps
         else f"{state.step:,} of {job.num_steps:,}, ended early",

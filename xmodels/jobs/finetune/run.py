@@ -106,6 +106,8 @@ def announce(job: Plan) -> None:
         f"{options.task}: {job.data.summary}, {job.data.source.num_examples:,} training rows, {job.num_steps} steps of "
         f"{size} ({options.num_train_epochs:g} epochs), from {job.origin}."
     )
+    if description := getattr(job.learner.first_objective, "description", None):
+        print_status(f"Learnt from --teacher={options.teacher}: {description}.")
     print_rates(job.optimization, job.learner)
     if warning := few_steps_warning(job.num_steps, options):
         print_status(warning)

@@ -10,6 +10,7 @@ from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import first_difference
 from xmodels import systems
 from xmodels.conversion import convert
+from xmodels.conversion.kept_layers import keep_layers
 from xmodels.conversion.positions import extend_positions
 from xmodels.layers.poolings import PUBLISHED
 from xmodels.models.adapters import adapter_weights, add_adapters
@@ -48,7 +49,14 @@ def load_checkpoint_and_tokenizer(options, reader: Reader):
         loaded = convert.load(reader.checkpoint)
         system = systems.of_model(loaded.system, loaded.model, reader.checkpoint)
         loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))
+        if options.init_layers and reader.checkpoint == options.init_checkpoint:  # a phase before has kept them already
+            loaded = keep_layers(loaded, options.init_layers, options.init_checkpoint)
         begun = loaded, open_tokenizer_of(options, loaded)
+    elif options.init_layers:
+        raise UsageError(
+            f"--init_layers={options.init_layers}: the network of --init_checkpoint={options.init_checkpoint} is new: it has no "
+            "layers to keep. Say how many it has by --model_config_file."
+        )
     loaded, tokenizer = reader.prepare(*begun)
     if options.extend_positions and (longer := extend_positions(loaded, reader.num_positions)) is not loaded:
         print_status(f"Note: {longer.warnings[-1]}")
@@ -104,14 +112,14 @@ def finetuning_of(options, loaded: Checkpoint, led: Phase | None = None) -> tupl
 
     Args:
         led: the phase that it is; None for the fine-tuning that comes last. Groups and losses of a system's recipe are those of the
-            task; a language model learns by the recipe of its phase, and beside it nothing learns.
+            task; a language model, or layers of a teacher, are learnt by the recipe of their phase, and beside them nothing.
 
     Raises:
         UsageError: the flags ask for rates by depth, and the recipe has groups of its own.
     """
     system = systems.of_model(loaded.system, loaded.model, options.init_checkpoint)
     found = systems.finetuning(system, options.task, loaded.config, options)
-    if led is not None and led.learns == LANGUAGE_MODEL:
+    if led is not None and led.learns != TASK:
         found = led.recipe or FineTuning(network=found.network)
     elif options.language_model_epochs and LANGUAGE_MODEL not in (phase.name for phase in found.phases):
         found = dataclasses.replace(found, phases=(language_model_phase(options.language_model_epochs), *found.phases))

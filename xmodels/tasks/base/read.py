@@ -23,7 +23,7 @@ from xmodels.tasks.base.find import load_part, task_class
 from xmodels.tasks.base.new import NEW, new_network, new_tokenizer
 from xmodels.tasks.base.origin import optimizer_of
 from xmodels.tasks.base.task import Task
-from xmodels.training.finetuning import FineTuning, Phase
+from xmodels.training.finetuning import TASK, FineTuning, Phase
 from xmodels.training.watching.progress import print_status
 
 SHOWN = 5  # skipped rows that are listed
@@ -84,6 +84,7 @@ class Reader:
         numbers: {flag: default}.
         reading: the `Reading` of texts; None for tasks that need none.
         recipe: by which the network learns the task; that of its system is known after `prepare`.
+        learns: as in `Phase`, for the phase whose files are read.
         models_language: whether the network has learnt to predict each token from those before it; known after `prepare`.
         reads_windows: whether texts that are too long are read in windows; otherwise they are truncated.
 
@@ -94,6 +95,7 @@ class Reader:
     refused: ClassVar[dict[str, str]] = {}
     numbers: ClassVar[dict] = BERT_NUMBERS
     reading = None
+    learns = TASK
     models_language = False
     reads_windows: ClassVar[bool] = False
 
@@ -173,11 +175,21 @@ class Reader:
         unchanged."""
         return recipe
 
-    def use_teacher(self, load: Callable[[str], Any]) -> None:
+    def use_teacher(self, load: Callable[[str], Any], tokenizer: Tokenizer) -> None:
         """Opens the run that --teacher names; tasks that take the flag define it.
 
         Args:
             load: opens a fine-tuned run as a predictor.
+            tokenizer: of the network.
+        """
+        raise NotImplementedError
+
+    def teacher_layers(self, backbone) -> Objective:
+        """Returns the objective by which the layers of a network learn from those of the teacher; tasks that take --distill_layers
+        define it.
+
+        Args:
+            backbone: the built network. It is called inside of the strategy.
         """
         raise NotImplementedError
 

@@ -7,33 +7,32 @@ from data_pipelines.corpora.tables import read_table
 from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.class_weights import class_weights
 from data_pipelines.finetuning.row_checks import check_labels, header_warning, label_ids, label_names, no_label_warning
-from xmodels.tasks.base.rows import RowReader
+from xmodels.tasks.base.teaching import TaughtReader
 from xmodels.tasks.classify.distillation import DistilledClassify
 from xmodels.tasks.classify.thresholds import THRESHOLD
+from xmodels.training.finetuning import TASK
 from xmodels.training.watching.progress import print_status
 
 
-class Reader(RowReader):
+class Reader(TaughtReader):
     """Labels of single texts, or of pairs."""
 
     records = "classify"
-    teaching = None  # the predictor of --teacher
 
     def task(self, config, data):
         weights = class_weights(self.options.class_weights, data.labels, data.source.arrays["labels"])
         more = {"reading": self.reading, "class_weights": weights, **self.of_two(data.labels)}
-        if self.teaching is None:
+        if self.teaching is None or self.learns != TASK:
             return self.task_class(config, data.labels, **more)
         numbers = {"temperature": self.options.distill_temperature, "share": self.options.distill_share}
         return DistilledClassify(config, data.labels, **numbers, **more)
 
-    def use_teacher(self, load):
-        path, temperature = self.options.teacher, self.options.distill_temperature
-        if not temperature > 0:
-            raise UsageError(f"--distill_temperature={temperature:g}: must be above 0; 2 is usual.")
-        self.teaching = load(path)
-        if self.teaching.task.label != self.name:
-            raise UsageError(f"--teacher={path}: has learnt --task={self.teaching.task.label}, not --task={self.name}.")
+    def use_teacher(self, load, tokenizer):
+        if not self.options.distill_temperature > 0:
+            raise UsageError(
+                f"--distill_temperature={self.options.distill_temperature:g}: must be above 0; 2 is usual."
+            )
+        super().use_teacher(load, tokenizer)
 
     def derived_arrays(self, path, rows, labels):
         if self.teaching is None:
@@ -47,6 +46,8 @@ class Reader(RowReader):
                 f"--teacher={self.options.teacher}: its labels are {', '.join(sorted(self.teaching.labels))[:200]}, and those of the "
                 f"rows {', '.join(labels)[:200]}. They must be the same."
             )
+        if self.learns != TASK:
+            return {}
         with tqdm(total=len(rows), desc=f"teacher on {path}", unit="text", mininterval=1) as progress:
             answers = self.teaching.predict([row.texts for row in rows], progress=progress.update)
         found = [[answer.probabilities[label] for label in labels] for answer in answers]

@@ -3,8 +3,9 @@
 One multiplication and one addition are two FLOPs. Only matrix multiplications count, in whatever form they stand in the
 graph (MatMul, BatchMatMul, Einsum, convolutions): for a Transformer that is 2 per weight of a Dense layer and token,
 plus 4 L D per layer and token for the attention over L keys, plus the head at the positions that are scored. Training
-counts three times the forward pass, as the backward pass multiplies twice as much (Kaplan et al., 2020, section 2.1);
-what rematerialisation computes again is not counted (Chowdhery et al., 2022, appendix B: model FLOPs utilisation).
+counts three times the forward pass, as the backward pass multiplies twice as much (Kaplan et al., 2020, section 2.1), but
+that of a teacher once. What rematerialisation computes again is not counted (Chowdhery et al., 2022, appendix B: model FLOPs
+utilisation).
 """
 
 import math
@@ -17,7 +18,13 @@ TRAINING = 3  # passes forward and backward, in units of the forward pass
 
 def flops_per_token(backbone, objective, batch) -> float:
     """FLOPs that training spends on one position of a batch of this shape, padding included."""
-    return passes(backbone) * forward_flops(backbone, objective, batch) / _positions(batch)
+    return training_flops(backbone, objective, forward_flops(backbone, objective, batch), batch) / _positions(batch)
+
+
+def training_flops(backbone, objective, forward: float, batch) -> float:
+    """FLOPs of a step, from those of its forward pass; what `Objective.teach` computes has no backward pass."""
+    fixed = count(trace(objective.teach, batch)) if objective.fixed_weights else 0.0
+    return passes(backbone) * (forward - fixed) + fixed
 
 
 def passes(backbone) -> int:
@@ -31,7 +38,8 @@ def of_learner(learner, batch) -> float:
     first, *others = learner.passes.values()
     if others or first.carried:
         return flops_per_token(learner.backbone, learner.first_objective, batch)
-    return passes(learner.backbone) * count(first.evaluate_batch.get_concrete_function(batch).graph) / _positions(batch)
+    forward = count(first.evaluate_batch.get_concrete_function(batch).graph)
+    return training_flops(learner.backbone, learner.first_objective, forward, batch) / _positions(batch)
 
 
 def forward_flops(backbone, objective, batch) -> float:

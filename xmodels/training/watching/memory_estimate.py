@@ -31,7 +31,9 @@ def training_memory(learner, batch: dict) -> dict[str, int]:
     share = {name: value[: max(1, len(value) // parts)] for name, value in batch.items()}
     copies = 2 if learner.memory.micro_batches > 1 else 1  # the sum, and the gradients of a micro-batch
     return {
-        "weights": _bytes([*learner.backbone.weights, *learner.objective.weights]),
+        "weights": _bytes(
+            [*learner.backbone.weights, *learner.objective.weights, *learner.first_objective.fixed_weights]
+        ),
         "gradients": copies * _bytes(learner.variables),
         "optimizer": _bytes(learner.optimizer.variables),
         "moving average and loss scale": _bytes(learner.further_variables.values()),
