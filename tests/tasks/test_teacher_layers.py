@@ -20,12 +20,13 @@ from xmodels.models import folder
 from xmodels.models.albert import Albert, AlbertConfig
 from xmodels.models.backbone import named_weights
 from xmodels.models.bert import Bert, BertConfig
-from xmodels.models.bilstm import BiLstm
+from xmodels.models.bilstm import SIZES, BiLstm, BiLstmConfig
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import read_weights, write_model
 from xmodels.models.gpt2 import Gpt2, Gpt2Config
 from xmodels.tasks.base.layer_maps import PARTS, map_layers, parse_parts
 from xmodels.tasks.base.teacher_layers import TeacherLayers, show_layers
+from xmodels.tasks.base.teaching import check_shows
 from xmodels.training.devices import distribution
 from xmodels.training.loop import Interrupted, Loop
 from xmodels.training.step.learner import Learner
@@ -317,9 +318,22 @@ def test_an_interruption_loses_nothing(flags, whole, where, tmp_path, monkeypatc
         assert all(np.array_equal(found[name], value) for name, value in expected.items())
 
 
+def test_networks_that_lack_what_is_compared_are_refused():
+    def check(network):
+        check_shows("--teacher=run", network, show_layers(network, network.tiny_batch()), PARTS)
+
+    with pytest.raises(
+        UsageError, match="--teacher=run: a BiLstm shows no layers of one width.* Leave out --distill_layers"
+    ):
+        check(BiLstm(BiLstmConfig(50, **SIZES["tiny"])).initialize())
+    with pytest.raises(UsageError, match="has no scores for every two tokens. Take --distill_layers=embeddings,hidden"):
+        check(bert(0, 1, 8, mixer="linear"))
+    check(bert(0, 1, 8, mixer="local_window"))
+
+
 @pytest.fixture
 def student(teacher, zh_vocabulary, tmp_path):
-    """A function that writes a student: of another vocabulary, other heads, no layers, or shorter texts."""
+    """A function that writes a student of other sizes than the teacher."""
     tokenizer = open_tokenizer(str(zh_vocabulary))
 
     def write(**sizes):
@@ -334,7 +348,7 @@ REFUSED = {
     "another vocabulary": "--teacher=.*: its vocabulary has .* Leave out --distill_layers: answers of a teacher need no common",
     "lower case": "its tokenizer has do_lower_case=True, and that of .* False",
     "other heads": "the network has 4 heads, the teacher 2. Take a network with as many, or --distill_layers=embeddings,hidden",
-    "no layers": f"a {BiLstm.__name__} shows no layers of one width",
+    "other special tokens": "a Bert reads texts between other special tokens than the network of --init_checkpoint=new:bilstm",
     "no teacher": "--distill_layers=all: needs a --teacher",
     "no part": "unknown part 'heads'",
     "a map alone": "--distill_layer_map: is of --distill_layers, which is not given",
@@ -356,7 +370,7 @@ def test_what_does_not_go_together_is_refused_in_one_line(what, flags, student, 
     bilstm = {"init_checkpoint": "new:bilstm/tiny", "vocab_file": zh_vocabulary}
     changes = {
         "another vocabulary": other_vocabulary, "lower case": lambda: {"do_lower_case": "false"},
-        "other heads": functools.partial(student, num_heads=4), "no layers": lambda: bilstm | {"init_layers": None},
+        "other heads": functools.partial(student, num_heads=4), "other special tokens": lambda: bilstm | {"init_layers": None},
         "no teacher": lambda: {"teacher": None}, "no part": lambda: {"distill_layers": "heads"},
         "a map alone": lambda: {"distill_layers": None, "distill_layers_epochs": None, "distill_layer_map": "top"},
         "a pair": lambda: {"distill_layer_map": "1:3"}, "no epochs": lambda: {"distill_layers_epochs": 0},
