@@ -16,7 +16,12 @@ PAGES = [
     pytest.param("serve", marks=with_server), "probing", "rnn_cnn", "evaluation", "labelled_data",
 ]  # fmt: skip
 NAMES = [getattr(page, "values", [page])[0] for page in PAGES]
-EXCLUDED = {"pip install xmodels[serve]": "there may be no network; `make test-extras` installs this extra"}
+EXCLUDED = {
+    "pip install xmodels[serve]": "there may be no network; `make test-extras` installs this extra",
+    "xmodels finetune --task=classify --init_checkpoint=classifier --init_layers=4,8,12 --teacher=classifier --distill_layers=all "
+    "--distill_share=1 --distill_temperature=1 --train_file=train.tsv --eval_file=dev.tsv --model_dir=small":
+        "a network of 12 layers takes too long here; `test_teacher_layers` runs a smaller one",
+}  # fmt: skip
 # Flags that only save time, added to all commands of a verb on a page.
 SHORTER = {("rnn_cnn", "pretrain"): ["--num_train_steps=3"]}
 # Commands that a page gives in words only, run behind its own.
