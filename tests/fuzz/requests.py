@@ -8,6 +8,7 @@ import tensorflow as tf
 from launch import serve
 from launch.command import guarded
 from xmodels.serving.answers import as_json, without_filling
+from xmodels.serving.examples import as_numbers, read_examples, results_as_json
 from xmodels.serving.folder import find_model
 from xmodels.serving.limits import Limits, RequestError
 from xmodels.serving.model import Model
@@ -43,11 +44,15 @@ class Requests:
 def _answer(body: bytes, model: Model, limits: Limits) -> int:
     """Prints the answer to a body; returns its code of HTTP."""
     try:
-        question = read_question(body, model.signatures, limits)
+        of_examples = b'"examples"' in body
+        question = (read_examples if of_examples else read_question)(body, model.signatures, limits)
         if question.num_rows > limits.max_waiting:
             raise RequestError("Too many rows.", 413)
         outputs = question.signature(question.part(0, max(question.num_rows, 1)))
-        answer = as_json(without_filling(outputs, question.signature), question.num_rows, question.by_rows)
+        if of_examples:
+            answer = results_as_json(as_numbers(outputs, question))
+        else:
+            answer = as_json(without_filling(outputs, question.signature), question.num_rows, question.by_rows)
     except RequestError as error:
         print(f"{error.code}: {error!s:.300}".encode("unicode_escape").decode(), file=sys.stderr)
         return error.code

@@ -177,6 +177,7 @@ NETWORKS = [
     _target("convert keras_hub", "convert_checkpoint --from=keras_hub:preset --to=out/model", "preset/* preset/assets/tokenizer/*"),
     _target("convert paddle", "convert_checkpoint --from=paddle:paddle --to=out/model", "paddle/*"),
     _target("requests", "serve --export_dir=served", "requests.jsonl", "served"),
+    _target("models", "serve --model_config_file=models.txt", "models.txt", "served requests.jsonl"),
     _target("report", "report --model_dir=classifier --output_file=out/report.html", "classifier/* classifier/tensorboard/*", writes=("classifier",)),
     _target("export", "export_model --model_dir=classifier --export_dir=out/serving --serving_ops=core", "classifier/backbone/*", "classifier",
             writes=("classifier",)),
