@@ -259,7 +259,9 @@ def batches(port: int) -> np.ndarray:
 
     text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
     names = "sum", "count"
-    return np.array([float(re.search(rf"^xmodels_batch_rows_{name} (\S+)", text, re.MULTILINE)[1]) for name in names])
+    return np.array(
+        [float(re.search(rf"^xmodels_batch_rows_{name}{{.*}} (\S+)", text, re.MULTILINE)[1]) for name in names]
+    )
 
 
 def measure(arguments) -> str:
