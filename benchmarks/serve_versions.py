@@ -143,7 +143,8 @@ def page(arguments, load: Load, periods, taken, gone, memory, code: int) -> str:
     cores = len(psutil.Process().cpu_affinity())
     return f"""# New versions under load
 
-{arguments.about} {arguments.versions} versions, one after the other; server and clients share {cores} cores with other work.
+{arguments.about}
+{arguments.versions} versions, one after the other; server and clients share {cores} cores with other work.
 Python {platform.python_version()}. Made by
 
     python -m benchmarks.serve_versions --export_dir=… --versions={arguments.versions}
