@@ -51,12 +51,12 @@ def test_a_run_finds_similar_words_and_learns_the_order_of_segments(ordered, vec
             {"similar_words": vectors, "system": "bert"},
             "--system=bert replaces no words by similar ones. Those that do: macbert",
         ),
-        ({"similar_words": "vectors.txt"}, "vectors.txt: unknown format of word vectors"),
+        ({"similar_words": "vectors.txt"}, "--similar_words: vectors.txt: unknown format of word vectors"),
     ):
         with pytest.raises(UsageError, match=message):
             run(tmp_path / "other", ordered, **more)
     (tmp_path / "damaged.txt").write_text("2 3\n一 1 2\n")
-    with pytest.raises(CheckpointError, match="damaged.txt"):
+    with pytest.raises(CheckpointError, match="--similar_words: .*damaged.txt, line 2"):
         run(tmp_path / "other", ordered, similar_words=f"word2vec:{tmp_path}/damaged.txt")
     assert not (tmp_path / "other").exists()
 

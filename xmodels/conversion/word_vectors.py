@@ -30,6 +30,14 @@ def is_named(target: str) -> bool:
     return target.partition(":")[0] in names()
 
 
+def read_of_flag(flag: str, name: str) -> tuple[list[str], np.ndarray]:
+    """Returns what `read` does of the file that a flag names; errors name the flag too."""
+    try:
+        return read(name)
+    except (UsageError, CheckpointError) as error:
+        raise type(error)(f"--{flag}: {error}") from None
+
+
 def read(name: str) -> tuple[list[str], np.ndarray]:
     """Returns the words and the vectors, float32 (V, D), of a file `FORMAT:FILE`.
 

@@ -33,7 +33,7 @@ def begin_vectors(options, backbone: Backbone, tokenizer: Tokenizer) -> None:
             f"--init_vectors={options.init_vectors}: the table of --init_checkpoint={options.init_checkpoint} is trained already. "
             "Give one of the two."
         )
-    words, vectors = word_vectors.read(options.init_vectors)
+    words, vectors = word_vectors.read_of_flag("init_vectors", options.init_vectors)
     table = table_of(backbone, vectors.shape[1], options.init_vectors)
     values = np.array(table.numpy())
     before = values.copy()

@@ -27,7 +27,7 @@ def add_similar_words(options, system, records: Records, tokenizer: Tokenizer) -
             f"--similar_words={options.similar_words}: --system={systems.name_of(system)} replaces no words by similar ones. Those "
             f"that do: {', '.join(known)}."
         )
-    words, vectors = word_vectors.read(options.similar_words)
+    words, vectors = word_vectors.read_of_flag("similar_words", options.similar_words)
 
     @functools.cache
     def find(count: int, least: float) -> SimilarWords:
