@@ -21,6 +21,7 @@ from xmodels.layers.separable_convolution import SeparableConvolution
 from xmodels.models.bigru import BiGru, BiGruConfig
 from xmodels.models.bilstm import BiLstm, BiLstmConfig
 from xmodels.models.gated_convolution import GatedConvolutionConfig, GatedConvolutions
+from xmodels.models.lstmn import Lstmn, LstmnConfig
 from xmodels.models.text_cnn import TextCnn, TextCnnConfig
 from xmodels.runs.fine_tuned import load_predictor as load
 from xmodels.training.watching.flops import count
@@ -36,6 +37,7 @@ CELLS = {
 ENCODERS = {
     "bilstm": lambda: BiLstm(BiLstmConfig(30, 12, embedding_dim=6, dropout=0.0)),
     "bigru": lambda: BiGru(BiGruConfig(30, 12, embedding_dim=6, dropout=0.0)),
+    "lstmn": lambda: Lstmn(LstmnConfig(30, 12, num_layers=2, embedding_dim=6, dropout=0.0)),
     "text_cnn": lambda: TextCnn(TextCnnConfig(30, 12, embedding_dim=6)),
     "gated_convolution": lambda: GatedConvolutions(GatedConvolutionConfig(30, 12, 3, dilation_base=2, dropout=0.0)),
 }

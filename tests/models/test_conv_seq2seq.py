@@ -57,14 +57,14 @@ def by_hand(network, source, target):
     e = embedded("embedding", source)
     x = dense(weights, "encoder_input", e)
     for i, (_, size) in enumerate(CONFIG.encoder):
-        name = f"encoder_blocks.{i}"
+        name = f"encoder_layers.{i}"
         x = (shortcut(name, x) + convolved(weights, name, x, (size - 1) // 2, size // 2)) * 0.5**0.5
     z = dense(weights, "encoder_output", x)
     values = (z + e) * 0.5**0.5
     g = embedded("target_embedding", target)
     x, found = dense(weights, "decoder_input", g), []
     for i, (_, size) in enumerate(CONFIG.decoder):
-        name = f"decoder_blocks.{i}"
+        name = f"decoder_layers.{i}"
         h = convolved(weights, name, x, size - 1, 0)
         scores = (dense(weights, f"{name}.query", h) + g) * 0.5**0.5 @ z.T
         shares = np.exp(scores - scores.max(-1, keepdims=True))
@@ -142,7 +142,7 @@ def test_gradients_reach_every_weight_and_those_of_the_encoder_are_shared_out(ne
         place = [weight.path for weight in network.trainable_variables].index(bias.path)
         return (moved[0] - moved[1]) / (2 * step) * factor, float(np.array(plain[place])[0])
 
-    assert np.divide(*of_last(0.5 / len(network.decoder_blocks))) == pytest.approx(1.0, rel=0.02)
+    assert np.divide(*of_last(0.5 / len(network.decoder_layers))) == pytest.approx(1.0, rel=0.02)
 
 
 def test_sizes_and_what_is_refused():

@@ -1,7 +1,6 @@
 """ConvS2S: Convolutional Sequence to Sequence Learning (Gehring et al., 2017, arXiv 1705.03122)."""
 
 import dataclasses
-from typing import ClassVar
 
 import keras
 from keras import ops
@@ -30,7 +29,6 @@ class ConvSeq2SeqConfig(TokenConfig):
         initializer_stddev: of the embeddings (section 4.3).
     """
 
-    retired: ClassVar[frozenset[str]] = frozenset({"num_layers", "num_heads", "intermediate_dim"})
     filters: tuple[int, ...] = (256, 256, 256, 256)
     kernel_sizes: tuple[int, ...] = (3, 3, 3, 3)
     decoder_filters: tuple[int, ...] = ()
@@ -53,16 +51,6 @@ class ConvSeq2SeqConfig(TokenConfig):
     def decoder(self) -> list[tuple[int, int]]:
         """The width and the kernel size of each layer of the decoder."""
         return list(zip(self.decoder_filters, self.decoder_kernel_sizes, strict=True)) or self.encoder
-
-    @property
-    def num_layers(self) -> int:
-        """The layers of the encoder."""
-        return len(self.encoder)
-
-    @property
-    def num_decoder_layers(self) -> int:
-        """The layers of the decoder."""
-        return len(self.decoder)
 
     def kept_bytes(self, length, rematerialize=False):
         """Works as in `TokenConfig`: windows, gates, sums and residuals of both stacks."""
@@ -105,11 +93,11 @@ class ConvSeq2Seq(Backbone):
             linear(dim, layers[0][0], dropout, name=f"{stack}_input")
             for stack, layers in (("encoder", config.encoder), ("decoder", config.decoder))
         )
-        self.encoder_blocks = [
+        self.encoder_layers = [
             ConvolutionBlock(inputs, width, size, dropout, name=f"encoder_{i}")
             for i, (inputs, width, size) in enumerate(chained(config.encoder))
         ]
-        self.decoder_blocks = [
+        self.decoder_layers = [
             AttentiveConvolutionBlock(inputs, width, size, dropout, dim, name=f"decoder_{i}")
             for i, (inputs, width, size) in enumerate(chained(config.decoder))
         ]
@@ -128,7 +116,7 @@ class ConvSeq2Seq(Backbone):
         source = keys, values, *self._of_padding(features["padding_mask"])
         words = self.target_embedding(features["target_ids"], training=training)  # (B, T, E)
         x = self.decoder_input(words)
-        for block in self.decoder_blocks:
+        for block in self.decoder_layers:
             x, _ = block(x, words, source, training=training)
         outputs = self.dropout(self.decoder_output(x), training=training)
         return {"sequence_output": outputs, "encoder_output": values}
@@ -146,10 +134,10 @@ class ConvSeq2Seq(Backbone):
         embedded = self.embedding(features["token_ids"], training=training)
         real = ops.expand_dims(ops.cast(features["padding_mask"], embedded.dtype), -1)  # (B, S, 1)
         x = self.encoder_input(embedded)
-        for block in self.encoder_blocks:
+        for block in self.encoder_layers:
             x = block(x, real, training=training)
         # Every layer of the decoder sends a gradient; half of a mean of them stays (fairseq; section 3.5 has the mean).
-        keys = scale_gradient(self.encoder_output(x) * real, 0.5 / len(self.decoder_blocks))
+        keys = scale_gradient(self.encoder_output(x) * real, 0.5 / len(self.decoder_layers))
         return keys, (keys + embedded) * HALF
 
     def _of_padding(self, padding_mask):
@@ -162,7 +150,7 @@ class ConvSeq2Seq(Backbone):
         source = *self._encode(features), *self._of_padding(features["padding_mask"])
         words = self.target_embedding(features["target_ids"])
         x, found = self.decoder_input(words), []
-        for block in self.decoder_blocks:
+        for block in self.decoder_layers:
             x, shares = block(x, words, source)
             found.append(shares)
         return sum(found) / len(found)
@@ -171,7 +159,7 @@ class ConvSeq2Seq(Backbone):
         """Encodes the source and returns the initial `past` of `decode`, for targets of at most `length` tokens."""
         batch = ops.shape(features["token_ids"])[0]
         return {
-            "past": tuple(block.start(batch, length) for block in self.decoder_blocks),
+            "past": tuple(block.start(batch, length) for block in self.decoder_layers),
             "source": (*self._encode(features), *self._of_padding(features["padding_mask"])),
         }
 
@@ -189,7 +177,7 @@ class ConvSeq2Seq(Backbone):
         places = position + ops.arange(ops.shape(target_ids)[1], dtype="int32")
         words, present = self.target_embedding(target_ids, ops.expand_dims(places, 0)), []
         x = self.decoder_input(words)
-        for block, of_block in zip(self.decoder_blocks, past["past"], strict=True):
+        for block, of_block in zip(self.decoder_layers, past["past"], strict=True):
             x, of_block = block.step(x, of_block, position, words, past["source"])
             present.append(of_block)
         return self.decoder_output(x), {**past, "past": tuple(present)}
