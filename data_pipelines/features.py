@@ -129,6 +129,7 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
         Feature(L, "float32", "a number in [0, 1) for each hidden place, by which a generator's token is drawn"),
     ),
     "teacher_probabilities": (Feature(L, "float32", "of each class, what a teacher says"),),
+    "teacher_scores": (Feature((), "float32", "the score that a teacher gives"),),
     "labels": (
         Feature((), "int32", "a class, an answer or the right choice"),
         Feature((), "float32", "a score"),

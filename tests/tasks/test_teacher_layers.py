@@ -355,7 +355,7 @@ REFUSED = {
     "a pair": "has the pair 1:3",
     "no epochs": "--distill_layers_epochs=0: must be more than 0",
     "adapters": "lets the layers learn, and --lora_rank trains adapters alone",
-    "another task": "--teacher: --task=regress has no such flag",
+    "another task": "--teacher: --task=rank has no such flag",
     "layers of a new network": "--init_layers=2: the network of --init_checkpoint=new:bilstm/tiny is new",
 }
 
@@ -374,7 +374,7 @@ def test_what_does_not_go_together_is_refused_in_one_line(what, flags, student, 
         "no teacher": lambda: {"teacher": None}, "no part": lambda: {"distill_layers": "heads"},
         "a map alone": lambda: {"distill_layers": None, "distill_layers_epochs": None, "distill_layer_map": "top"},
         "a pair": lambda: {"distill_layer_map": "1:3"}, "no epochs": lambda: {"distill_layers_epochs": 0},
-        "adapters": lambda: {"lora_rank": 2}, "another task": lambda: {"task": "regress"},
+        "adapters": lambda: {"lora_rank": 2}, "another task": lambda: {"task": "rank"},
         "layers of a new network": lambda: bilstm,
     }[what]()  # fmt: skip
     given = {name: value for name, value in {**flags, **changes}.items() if value is not None}

@@ -15,6 +15,7 @@ from xmodels.comparison.checks import Lined
 from xmodels.jobs.finetune import options as finetune
 from xmodels.jobs.multitask import options as multitask
 from xmodels.tasks.base import find
+from xmodels.tasks.base.options import TemperatureOptions
 from xmodels.training.finetuning import AUXILIARY_FIRST, ORDERS, SHUFFLED, Joint
 from xmodels.training.mixture import EQUAL, Mixture
 
@@ -141,7 +142,8 @@ def _check_mixture(plan: TasksFile, place: Lined) -> None:
 
 
 def _known_options() -> dict[str, Option]:
-    own = {flag for name in find.able("JOINS") for flag in find.own_flags(name, find.FINETUNE) if flag not in SHARED}
+    own = {flag for name in find.able("JOINS") for flag in find.own_flags(name, find.FINETUNE)}
+    own -= {*SHARED, *(each.name for each in options_of(TemperatureOptions))}  # a teacher is of one task alone
     return {each.name: each for each in options_of(finetune.Options) if each.name in own.union(OF_ANY_TASK)}
 
 

@@ -60,6 +60,25 @@ class WeightedOptions:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class TeacherOptions:
+    """A network that has learnt the task before."""
+
+    teacher: str | None = option(None, "Fine-tuned run or model folder of the same task, with the same labels. The network learns its answers beside the labels; it may be any other network with any vocabulary.", section="Learning from a teacher", structural=True)  # fmt: skip
+    distill_share: float = option(0.5, "Share of the loss that the teacher has; 1: labels count for nothing.", maximum=1.0, structural=True)  # fmt: skip
+    distill_layers: str | None = option(None, "TinyBERT: before the task, let the layers learn from those of the teacher, in a run of its own in model_dir/teacher_layers: embeddings, hidden (states), attention (scores), separated by commas, or all. Both must read the same tokens.", structural=True)  # fmt: skip
+    distill_layers_epochs: float = option(10.0, "Epochs of that phase.", structural=True)
+    distill_layers_learning_rate: float | None = option(None, "Peak learning rate of that phase. Default: learning_rate.", structural=True)  # fmt: skip
+    distill_layer_map: str = option("uniform", "From which of the teacher's N layers layer m of M learns. uniform: m N / M. top: m + N - M. bottom: m. Or pairs, such as 1:2,2:4, counted from 1.", structural=True)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TemperatureOptions(TeacherOptions):
+    """A teacher that says probabilities."""
+
+    distill_temperature: float = option(2.0, "Temperature at which both say their probabilities.", structural=True)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class WindowOptions:
     """Windows over long texts."""
 

@@ -1,6 +1,10 @@
 """Rows of texts that a network learns from a teacher, one that has learnt the same task: its layers first, then its answers."""
 
 from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from tqdm.auto import tqdm
 
 from data_pipelines.errors import UsageError
 from data_pipelines.text.tokenizer import Tokenizer
@@ -9,8 +13,9 @@ from xmodels.models.backbone import Backbone
 from xmodels.models.folder import assign, values_of
 from xmodels.tasks.base.layer_maps import ATTENTION, EMBEDDINGS, HIDDEN, map_layers, parse_map, parse_parts
 from xmodels.tasks.base.rows import RowReader
+from xmodels.tasks.base.task import Task
 from xmodels.tasks.base.teacher_layers import Layers, TeacherLayers, show_layers
-from xmodels.training.finetuning import LANGUAGE_MODEL, FineTuning, teacher_layers_phase
+from xmodels.training.finetuning import LANGUAGE_MODEL, TASK, FineTuning, teacher_layers_phase
 
 NO_COMMON = "Leave out --distill_layers: answers of a teacher need no common vocabulary."
 ANSWERS_ALONE = "Leave out --distill_layers: answers of a teacher are learnt by any network."
@@ -23,9 +28,11 @@ class TaughtReader(RowReader):
 
     Attributes:
         teaching: the predictor of --teacher; None before it is opened, and where there is none.
+        distilled_class: the task that learns from a teacher beside the labels; it reads what `arrays_of_teacher` returns.
     """
 
     teaching = None
+    distilled_class: ClassVar[type[Task]]
 
     def __init__(self, name, options):
         super().__init__(name, options)
@@ -33,6 +40,9 @@ class TaughtReader(RowReader):
             check_flags(options, self.own_flags)
 
     def use_teacher(self, load, tokenizer):
+        temperature = getattr(self.options, "distill_temperature", 1.0)
+        if not temperature > 0:
+            raise UsageError(f"--distill_temperature={temperature:g}: must be above 0; 2 is usual.")
         self.teaching = load(self.options.teacher)
         if self.teaching.task.label != self.name:
             raise UsageError(
@@ -40,6 +50,34 @@ class TaughtReader(RowReader):
             )
         if self.options.distill_layers:
             self._check_reads_alike(tokenizer)
+
+    def arrays_of_teacher(self, answers: Sequence, labels: Sequence[str]) -> dict[str, np.ndarray]:
+        """Returns what the teacher says of N rows as arrays (N, ...); `answers` are those of its predictor."""
+        raise NotImplementedError
+
+    @property
+    def learns_answers(self) -> bool:
+        """Whether the teacher's answers are learnt in this phase."""
+        return self.teaching is not None and self.learns == TASK
+
+    def derived_arrays(self, path, rows, labels):
+        """Returns what the teacher says of the rows."""
+        if self.teaching is None:
+            return {}
+        if rows is None:
+            raise UsageError(
+                f"--teacher={self.options.teacher}: reads texts, and {path} holds records. Name the table that they were made of."
+            )
+        if self.task_class.names_labels and set(self.teaching.labels) != set(labels):
+            raise UsageError(
+                f"--teacher={self.options.teacher}: its labels are {', '.join(sorted(self.teaching.labels))[:200]}, and those of the "
+                f"rows {', '.join(labels)[:200]}. They must be the same."
+            )
+        if not self.learns_answers:
+            return {}
+        with tqdm(total=len(rows), desc=f"teacher on {path}", unit="text", mininterval=1) as progress:
+            answers = self.teaching.predict([row.texts for row in rows], progress=progress.update)
+        return self.arrays_of_teacher(answers, labels)
 
     def _check_reads_alike(self, tokenizer: Tokenizer) -> None:
         """Raises a UsageError unless the teacher reads the same tokens at the same places."""

@@ -6,11 +6,13 @@ from data_pipelines.features import Feature
 from xmodels.tasks.base.task import score_labels
 from xmodels.tasks.classify.task import Classify
 
+PROBABILITIES = {"teacher_probabilities": Feature((None,), "float32")}
 SMALLEST = 1e-7  # probability of a teacher; its logarithm is finite
 
 
-class DistilledClassify(Classify):
-    """A `Classify` whose loss also has the divergence of its probabilities from those of a teacher, both at a temperature.
+class Distilled:
+    """Makes of a `Classify`, the base behind it, one whose loss also has the divergence of its probabilities from those of a teacher,
+    both at a temperature.
 
     loss = (1 - share) * cross-entropy + share * T^2 * sum p log(p / q), with p = softmax(log(teacher) / T), q = softmax(logits / T).
     T^2 keeps the gradients of both parts comparable (section 2).
@@ -20,9 +22,6 @@ class DistilledClassify(Classify):
         share: of the divergence; 1 for no labels.
         Others as of `Classify`.
     """
-
-    label = "classify"  # its weights, and what is handed over, are those of the task
-    reads = Classify.reads | {"teacher_probabilities": Feature((None,), "float32")}
 
     def __init__(self, config, labels, reading=None, temperature: float = 2.0, share: float = 0.5, **kwargs):
         super().__init__(config, labels, reading, **kwargs)
@@ -39,6 +38,13 @@ class DistilledClassify(Classify):
             {"classify": ((1.0 - self.share) * hard, count), "distillation": (soft, total)},
             {"accuracy": accuracy, "agreement": (ops.sum(same * weights), total)},
         )
+
+
+class DistilledClassify(Distilled, Classify):
+    """A `Classify` that learns from a teacher too."""
+
+    label = "classify"  # its weights, and what is handed over, are those of the task
+    reads = Classify.reads | PROBABILITIES
 
 
 def divergence(teacher, student, temperature: float):

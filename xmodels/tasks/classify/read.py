@@ -1,7 +1,6 @@
 """Rows of one or two texts with a label: a table, or records made of one."""
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from data_pipelines.corpora.tables import read_table
 from data_pipelines.errors import UsageError
@@ -10,7 +9,6 @@ from data_pipelines.finetuning.row_checks import check_labels, header_warning, l
 from xmodels.tasks.base.teaching import TaughtReader
 from xmodels.tasks.classify.distillation import DistilledClassify
 from xmodels.tasks.classify.thresholds import THRESHOLD
-from xmodels.training.finetuning import TASK
 from xmodels.training.watching.progress import print_status
 
 
@@ -18,38 +16,17 @@ class Reader(TaughtReader):
     """Labels of single texts, or of pairs."""
 
     records = "classify"
+    distilled_class = DistilledClassify
 
     def task(self, config, data):
         weights = class_weights(self.options.class_weights, data.labels, data.source.arrays["labels"])
         more = {"reading": self.reading, "class_weights": weights, **self.of_two(data.labels)}
-        if self.teaching is None or self.learns != TASK:
+        if not self.learns_answers:
             return self.task_class(config, data.labels, **more)
         numbers = {"temperature": self.options.distill_temperature, "share": self.options.distill_share}
-        return DistilledClassify(config, data.labels, **numbers, **more)
+        return self.distilled_class(config, data.labels, **numbers, **more)
 
-    def use_teacher(self, load, tokenizer):
-        if not self.options.distill_temperature > 0:
-            raise UsageError(
-                f"--distill_temperature={self.options.distill_temperature:g}: must be above 0; 2 is usual."
-            )
-        super().use_teacher(load, tokenizer)
-
-    def derived_arrays(self, path, rows, labels):
-        if self.teaching is None:
-            return {}
-        if rows is None:
-            raise UsageError(
-                f"--teacher={self.options.teacher}: reads texts, and {path} holds records. Name the table that they were made of."
-            )
-        if set(self.teaching.labels) != set(labels):
-            raise UsageError(
-                f"--teacher={self.options.teacher}: its labels are {', '.join(sorted(self.teaching.labels))[:200]}, and those of the "
-                f"rows {', '.join(labels)[:200]}. They must be the same."
-            )
-        if self.learns != TASK:
-            return {}
-        with tqdm(total=len(rows), desc=f"teacher on {path}", unit="text", mininterval=1) as progress:
-            answers = self.teaching.predict([row.texts for row in rows], progress=progress.update)
+    def arrays_of_teacher(self, answers, labels):
         found = [[answer.probabilities[label] for label in labels] for answer in answers]
         return {"teacher_probabilities": np.array(found, "float32")}
 

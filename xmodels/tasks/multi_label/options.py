@@ -9,7 +9,12 @@ from xmodels.tasks.base import options as base
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuneOptions(
-    base.WeightedOptions, base.DropoutOptions, base.PoolingOptions, base.FreezingOptions, base.FinetuneOptions
+    base.TemperatureOptions,
+    base.WeightedOptions,
+    base.DropoutOptions,
+    base.PoolingOptions,
+    base.FreezingOptions,
+    base.FinetuneOptions,
 ):
     """Any number of labels for a text or a pair."""
 

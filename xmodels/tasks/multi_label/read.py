@@ -13,7 +13,8 @@ from data_pipelines.finetuning.row_checks import unknown_label
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.labels import SEPARATOR, repeated_label, sort_labels, split_labels
 from xmodels.tasks.base.read import drop_unusable
-from xmodels.tasks.base.rows import RowReader
+from xmodels.tasks.base.teaching import TaughtReader
+from xmodels.tasks.multi_label.distillation import DistilledMultiLabel
 from xmodels.training.watching.progress import print_status
 
 
@@ -64,10 +65,11 @@ def label_rows(rows: Sequence[Labelled], labels: Sequence[str]) -> np.ndarray:
     return found
 
 
-class Reader(RowReader):
+class Reader(TaughtReader):
     """Labels of single texts, or of pairs."""
 
     records = "multi_label"
+    distilled_class = DistilledMultiLabel
 
     def read_rows(self, path, columns, bad_rows):
         return read_rows(path, columns, self.separator, bad_rows)
@@ -96,4 +98,12 @@ class Reader(RowReader):
 
     def task(self, config, data):
         weights = label_weights(self.options.class_weights, data.labels, data.source.arrays["labels"])
-        return self.task_class(config, data.labels, self.reading, weights, separator=self.separator)
+        given = (config, data.labels, self.reading, weights, self.separator)
+        if not self.learns_answers:
+            return self.task_class(*given)
+        numbers = {"temperature": self.options.distill_temperature, "share": self.options.distill_share}
+        return self.distilled_class(*given, **numbers)
+
+    def arrays_of_teacher(self, answers, labels):
+        found = [[answer.probabilities[label] for label in labels] for answer in answers]
+        return {"teacher_probabilities": np.array(found, "float32")}

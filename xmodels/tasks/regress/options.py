@@ -7,7 +7,9 @@ from xmodels.tasks.base import options as base
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuneOptions(base.DropoutOptions, base.PoolingOptions, base.FreezingOptions, base.FinetuneOptions):
+class FinetuneOptions(
+    base.TeacherOptions, base.DropoutOptions, base.PoolingOptions, base.FreezingOptions, base.FinetuneOptions
+):
     """A number for a text or a pair."""
 
     JOINS: ClassVar = True

@@ -9,7 +9,8 @@ from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.tables import BadRow, read_table
 from data_pipelines.errors import DataError
 from xmodels.tasks.base.read import drop_unusable
-from xmodels.tasks.base.rows import RowReader
+from xmodels.tasks.base.teaching import TaughtReader
+from xmodels.tasks.regress.distillation import DistilledRegress
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,10 +51,19 @@ def as_number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-class Reader(RowReader):
+class Reader(TaughtReader):
     """Numbers of single texts, or of pairs."""
 
     records = "regress"
+    distilled_class = DistilledRegress
+
+    def task(self, config, data):
+        if not self.learns_answers:
+            return super().task(config, data)
+        return self.distilled_class(config, data.labels, self.reading, share=self.options.distill_share)
+
+    def arrays_of_teacher(self, answers, labels):
+        return {"teacher_scores": np.array(answers, "float32")}
 
     def read_rows(self, path, columns, bad_rows):
         return read_numbers(path, columns, bad_rows)
