@@ -439,6 +439,7 @@ def test_few_examples_are_drawn_by_the_seed(capsys):
     [
         (("task_dropout: 0.05", "task_dropout: 2"), "line 8: `tasks.place.task_dropout`: task_dropout=2: must be at least 0"),
         (("task_dropout: 0.05", "task_droput: 0.1"), r"line 8: unknown key `tasks.place.task_droput`. Did you mean task_dropout"),
+        (("task_dropout: 0.05", "teacher: run"), "line 8: unknown key `tasks.place.teacher`"),
         (("  pair:", "  place:"), "line 9: `tasks.place` stands twice"),
         (("place_train.tsv", "nowhere.tsv"), r"line 6: `tasks.place.train_file`: .*nowhere.tsv: no such file"),
         (("task: rank", "task: rnk"), r"line 16: `tasks.answer.task`: task='rnk': unknown value. Did you mean rank"),

@@ -355,7 +355,7 @@ REFUSED = {
     "a pair": "has the pair 1:3",
     "no epochs": "--distill_layers_epochs=0: must be more than 0",
     "adapters": "lets the layers learn, and --lora_rank trains adapters alone",
-    "another task": "--teacher: --task=rank has no such flag",
+    "another task": r"--\w+: --task=rank has no such flag",
     "layers of a new network": "--init_layers=2: the network of --init_checkpoint=new:bilstm/tiny is new",
 }
 

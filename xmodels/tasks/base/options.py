@@ -10,6 +10,7 @@ from xmodels.layers.poolings import CHOICES, JOINT
 LABELS, HEAD = "Labels of texts (docs/classify.md)", "Head of the task"  # sections of `--help`
 LANGUAGE_MODELS = "Language models (docs/evaluation.md)"
 EARLY_EXIT = "Early exit (docs/fast_classify.md)"
+TEACHER = "Learning from a teacher (docs/classify.md)"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,7 +64,7 @@ class WeightedOptions:
 class TeacherOptions:
     """A network that has learnt the task before."""
 
-    teacher: str | None = option(None, "Fine-tuned run or model folder of the same task, with the same labels. The network learns its answers beside the labels; it may be any other network with any vocabulary.", section="Learning from a teacher", structural=True)  # fmt: skip
+    teacher: str | None = option(None, "Fine-tuned run or model folder of the same task, with the same labels. The network learns its answers beside the labels; it may be any other network with any vocabulary.", section=TEACHER, structural=True)  # fmt: skip
     distill_share: float = option(0.5, "Share of the loss that the teacher has; 1: labels count for nothing.", maximum=1.0, structural=True)  # fmt: skip
     distill_layers: str | None = option(None, "TinyBERT: before the task, let the layers learn from those of the teacher, in a run of its own in model_dir/teacher_layers: embeddings, hidden (states), attention (scores), separated by commas, or all. Both must read the same tokens.", structural=True)  # fmt: skip
     distill_layers_epochs: float = option(10.0, "Epochs of that phase.", structural=True)
@@ -75,7 +76,9 @@ class TeacherOptions:
 class TemperatureOptions(TeacherOptions):
     """A teacher that says probabilities."""
 
-    distill_temperature: float = option(2.0, "Temperature at which both say their probabilities.", structural=True)
+    distill_temperature: float = option(
+        2.0, "Temperature at which both say their probabilities.", section=TEACHER, structural=True
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
