@@ -299,7 +299,7 @@ def test_layers_come_first_and_nothing_of_the_teacher_is_kept(teacher, whole):
 
 
 @pytest.mark.parametrize("where", ["inside the phase", pytest.param("inside the task", marks=pytest.mark.long)])
-def test_an_interruption_loses_nothing(flags, whole, where, tmp_path, monkeypatch):
+def test_an_interruption_loses_nothing(flags, whole, where, tmp_path, monkeypatch, capsys):
     original, cut = Loop.run, tmp_path / "cut"
 
     def interrupted(loop, state):
@@ -311,7 +311,11 @@ def test_an_interruption_loses_nothing(flags, whole, where, tmp_path, monkeypatc
     monkeypatch.setattr(Loop, "run", interrupted)
     assert invoke("finetune", **flags, model_dir=cut) == 128 + 15
     monkeypatch.setattr(Loop, "run", original)
+    capsys.readouterr()
     assert invoke("finetune", **flags, model_dir=cut, resume="auto") == 0
+    said = capsys.readouterr().out
+    assert "of 80 inputs (100%) are longer than --max_seq_length=8" in said, "each text counts once"
+    assert "of 80 inputs (100%) are longer than the 8 tokens that --teacher reads" in said
     for part in ("", PHASE):
         expected, found = weights(whole / part), weights(cut / part)
         assert expected.keys() == found.keys()

@@ -7,6 +7,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from data_pipelines.errors import UsageError
+from data_pipelines.text.cuts import count_cuts
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import first_difference
 from xmodels.models.backbone import Backbone
@@ -16,6 +17,7 @@ from xmodels.tasks.base.rows import RowReader
 from xmodels.tasks.base.task import Task
 from xmodels.tasks.base.teacher_layers import Layers, TeacherLayers, show_layers
 from xmodels.training.finetuning import LANGUAGE_MODEL, TASK, FineTuning, teacher_layers_phase
+from xmodels.training.watching.progress import print_status
 
 NO_COMMON = "Leave out --distill_layers: answers of a teacher need no common vocabulary."
 ANSWERS_ALONE = "Leave out --distill_layers: answers of a teacher are learnt by any network."
@@ -75,8 +77,11 @@ class TaughtReader(RowReader):
             )
         if not self.learns_answers:
             return {}
-        with tqdm(total=len(rows), desc=f"teacher on {path}", unit="text", mininterval=1) as progress:
+        bar = tqdm(total=len(rows), desc=f"teacher on {path}", unit="text", mininterval=1)
+        with bar as progress, count_cuts() as cuts:  # the network's own are counted outside
             answers = self.teaching.predict([row.texts for row in rows], progress=progress.update)
+        if message := cuts.message(path, f"the {self.teaching.max_sequence_length} tokens that --teacher reads"):
+            print_status(message)
         return self.arrays_of_teacher(answers, labels)
 
     def _check_reads_alike(self, tokenizer: Tokenizer) -> None:
