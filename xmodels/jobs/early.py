@@ -14,6 +14,7 @@ from data_pipelines.strict_yaml import variables_of
 from xmodels import systems
 from xmodels.comparison.checks import check_files, read_plan
 from xmodels.conversion import names
+from xmodels.export import formats
 from xmodels.jobs.multitask.tasks_file import read_tasks_file as read_tasks
 from xmodels.runs import preflight
 from xmodels.serving.sources import find_sources
@@ -72,6 +73,13 @@ def check_usage(options) -> None:
     for name in ("index", "rerank_model_dir"):
         if (path := getattr(options, name, None)) and not os.path.isdir(path.partition(":")[2] or path):
             raise CheckpointError(f"--{name}={path}: no such folder. Check the path.")
+
+
+def check_export(options) -> None:
+    """Raises what is wrong with the run, the file of the comparison, or a format and its precision."""
+    check_usage(options)
+    _check_file("eval_file", options.eval_file)
+    formats.check(options.format, options.precision)
 
 
 def check_serving(options) -> None:

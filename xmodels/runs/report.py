@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from data_pipelines.errors import UsageError
 from data_pipelines.files import whole_file
-from xmodels.runs import errors, examples, page, probe
+from xmodels.runs import errors, examples, exports, page, probe
 from xmodels.runs.charts import COLOURS, Chart, grid
 from xmodels.runs.reading import Run, flatten, read_runs, seconds, settings, state
 from xmodels.training.watching.progress import duration, measure_of, print_status, short
@@ -70,6 +70,7 @@ def as_html(runs: Sequence[Run]) -> str:
         ("Linear probes", _probes(runs)),
         ("Predictions", "".join(map(_predictions, runs))),
         ("Errors", "".join(map(_errors, runs))),
+        ("Exports", "".join(map(_exports, runs))),
         ("Pictures", "".join(map(_pictures, runs))),
         ("Warnings", "".join(map(_warnings, runs))),
         ("Configuration", _comparison_table(head, [settings(run) for run in runs])),
@@ -218,6 +219,12 @@ def _pictures(run: Run) -> str:
 def _errors(run: Run) -> str:
     """Returns where the network that is handed over is wrong."""
     found = errors.section(run.folder)
+    return f"<h3>{html.escape(run.name)}</h3>{found}" if found else ""
+
+
+def _exports(run: Run) -> str:
+    """Returns what exports of the run answer beside its network."""
+    found = exports.section(run.folder)
     return f"<h3>{html.escape(run.name)}</h3>{found}" if found else ""
 
 

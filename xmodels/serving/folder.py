@@ -8,6 +8,8 @@ from data_pipelines import strict_json
 from data_pipelines.errors import DataError, UsageError
 
 SAVED_MODEL = "saved_model.pb"
+DESCRIPTION = "export.json"  # of an export whose network stands apart
+SERVED = (SAVED_MODEL, DESCRIPTION)  # one of them is in the folder of a version
 LABELS = os.path.join("assets.extra", "labels.json")  # TensorFlow Serving looks at no file there
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 IN_README = re.compile(rf"/v1/models/({NAME.pattern}):predict")
@@ -15,7 +17,7 @@ IN_README = re.compile(rf"/v1/models/({NAME.pattern}):predict")
 
 @dataclasses.dataclass(frozen=True)
 class ModelFolder:
-    """Where a SavedModel lies.
+    """Where an export lies.
 
     Attributes:
         path: the folder of the version.
@@ -42,7 +44,8 @@ def find_model(export_dir: str, name: str | None = None, said: str = "--export_d
         raise DataError(f"{said}{export_dir}: no such folder. Write it with `xmodels export_model`.")
     versions = find_versions(export_dir)
     if not versions:
-        hint = "This is a version; give the folder around it." if _is_file(export_dir, SAVED_MODEL) else None
+        is_version = any(_is_file(export_dir, name) for name in SERVED)
+        hint = "This is a version; give the folder around it." if is_version else None
         hint = hint or "Export the run first: xmodels export_model --model_dir=RUN --export_dir=FOLDER."
         raise DataError(f"{said}{export_dir}: holds no SavedModel, such as 1/{SAVED_MODEL}. {hint}")
     version = max(versions)
@@ -57,7 +60,7 @@ def find_versions(export_dir: str) -> dict[int, str]:
     """
     names = sorted(each for each in os.listdir(export_dir) if each.isdecimal() and each.isascii())
     folders = {int(each): os.path.join(export_dir, each) for each in names}
-    return {number: folder for number, folder in folders.items() if _is_file(folder, SAVED_MODEL)}
+    return {number: folder for number, folder in folders.items() if any(_is_file(folder, name) for name in SERVED)}
 
 
 def model_name(export_dir: str, name: str | None = None) -> str:

@@ -62,12 +62,16 @@ class Signature:
         self.name, self._function = name, function
         self.inputs = _tensors(function.structured_input_signature[1])
         self.outputs = _tensors(function.structured_outputs)
+        self.joins = self.can_join()
+
+    def can_join(self) -> bool:
+        """Returns `joins`, by the shapes of inputs and outputs."""
         columns = [each for each in self.inputs.values() if each.is_column]
         plain = all(each.is_column or not each.shape for each in self.inputs.values())
         rows = bool(columns) and all(each.is_column for each in self.outputs.values())
         lists = any(len(each.shape) > 1 for each in columns)  # as wide as they are, the answers are
         open_ended = any(None in each.shape[1:] for each in self.outputs.values())
-        self.joins = plain and rows and (lists or not open_ended or self.fills)
+        return plain and rows and (lists or not open_ended or self.fills)
 
     @property
     def fills(self) -> bool:

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterable
 
 from data_pipelines.escaping import for_terminal_line
+from xmodels.serving.apart import open_model
 from xmodels.serving.batches import Batches
 from xmodels.serving.folder import ModelFolder, labels_of
 from xmodels.serving.limits import Limits, RequestError
 from xmodels.serving.metrics import Metrics
-from xmodels.serving.model import Model
 from xmodels.serving.served import Loaded, ServedModel
 from xmodels.serving.sources import Source
 from xmodels.serving.versions import Version
@@ -108,7 +108,7 @@ class Models:
         return "; ".join(each.describe() for each in self.served.values())
 
     def _load(self, folder: ModelFolder) -> Loaded:
-        model = Model(folder, self.trusted)
+        model = open_model(folder, self.trusted)
         model.warm_up()
         return model, labels_of(folder)
 

@@ -1,4 +1,4 @@
-"""Serves SavedModels that export_model wrote, by the REST interface of TensorFlow Serving and with a page to try them.
+"""Serves what export_model wrote, by the REST interface of TensorFlow Serving and with a page to try them.
 Requests that arrive together are answered in one batch. A new version of a model that appears in its folder takes
 over without a lost request. On SIGTERM it answers the requests it has received, and exits with 0. Needs pip install
 'xmodels[serve]'; TensorFlow Serving's gRPC interface beside it, --grpc_port=8500, needs 'xmodels[serve,grpc]'.

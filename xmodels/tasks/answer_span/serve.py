@@ -1,5 +1,6 @@
 """Questions and texts in; answers, which stand in the texts, out. Long texts are read in windows inside the graph."""
 
+import numpy as np
 import tensorflow as tf
 
 from data_pipelines.corpora.squad import Question
@@ -11,6 +12,7 @@ from data_pipelines.text.framing import max_text_tokens
 from xmodels.tasks.answer_span.spans import NOWHERE
 from xmodels.tasks.answer_span.windows import places, windows_of
 from xmodels.tasks.base import serve
+from xmodels.tasks.base.apart import Parted, softmax
 from xmodels.tasks.base.comparison import REPORT
 from xmodels.tasks.base.served_attention import attention_of
 from xmodels.tasks.base.signatures import DEFAULT, Column, Signature
@@ -32,7 +34,7 @@ class Server(serve.Server):
     """`serving_default` gives the answer, `n_best` the likeliest ones."""
 
     title, model = "# A finder of answers exported by xmodels", "answers"
-    answers = "that finds answers in texts"
+    answers, numbers = "that finds answers in texts", ("start_logits", "end_logits")
     names, examples, checked = ("question", "context"), EXAMPLES, CHECKED
 
     def __init__(self, predictor, serving_ops):
@@ -84,8 +86,16 @@ class Server(serve.Server):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)] * 2, autograph=False)
     def _list_answers(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self.list_answers_by(question, context)
+
+    def list_answers_by(
+        self, question: tf.Tensor, context: tf.Tensor, given: dict[str, tf.Tensor] | None = None
+    ) -> dict[str, tf.Tensor]:
         """Returns the candidates of each text, the likeliest first, and of equal texts the first only, as `spans.find` has
         them.
+
+        Args:
+            given: start_logits and end_logits float32 (W, L) of the windows, of a network that stands apart.
 
         Returns:
             answer string, start and end int32, total and score float32, all (B, K): "", -1 and 0 where there is none; null
@@ -94,7 +104,7 @@ class Server(serve.Server):
         found = self.windows(question, context)
         features = self.frame_windows(found)
         width = tf.shape(features["token_ids"])[1]
-        first, last, totals, nulls = self.score_stretches(found, features)
+        first, last, totals, nulls = self.score_stretches(found, features, *([] if given is None else [given]))
         shown = most_context(found, width)
         good = (first >= 0) & (first < found["count"][:, None, None])
         good &= tf.gather(shown, tf.clip_by_value(first, 0, width - 1), batch_dims=1)
@@ -109,14 +119,16 @@ class Server(serve.Server):
             context, found, columns, tf.math.unsorted_segment_min(nulls, found["text"], tf.size(context))
         )
 
-    def score_stretches(self, found: dict[str, tf.Tensor], features: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
+    def score_stretches(
+        self, found: dict[str, tf.Tensor], features: dict[str, tf.Tensor], given: dict[str, tf.Tensor] | None = None
+    ) -> tuple[tf.Tensor, ...]:
         """Stretches of the texts of all windows, and what the network makes of them.
 
         Returns:
             first and last token int32, counted in the text of the window, and the score float32, all (W, n, n); the score of
             having no answer (W,).
         """
-        outputs = answer_in_parts(self.ends, features, per_token=True)
+        outputs = answer_in_parts(self.ends, features, per_token=True) if given is None else given
         logits = [tf.where(features["padding_mask"], outputs[f"{n}_logits"], NEVER) for n in ("start", "end")]
         padding = tf.reduce_sum(tf.cast(~features["padding_mask"], tf.int32), axis=1)
         begin, null = self.places(found, padding)
@@ -195,12 +207,18 @@ class Server(serve.Server):
 
     def n_best(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns answer string, start and end int32, score float32, (B, K)."""
-        found = self.list_answers(question, context)
+        return self.listed(self.list_answers(question, context))
+
+    def listed(self, found: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Works as `n_best`, of what `list_answers` has found."""
         return {name: found[name] for name in ("answer", "start", "end", "score")}
 
     def answer(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns answer string, start and end int32, score float32, (B,)."""
-        found = self.list_answers(question, context)
+        return self.best_of(self.list_answers(question, context))
+
+    def best_of(self, found: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Works as `answer`, of what `list_answers` has found."""
         named, total = found["answer"] != "", found["total"]
         width = tf.shape(total)[1]
         place = tf.range(width)[None, :] + tf.zeros_like(found["start"])
@@ -215,6 +233,28 @@ class Server(serve.Server):
         return {name: tf.gather(found[name], chosen, batch_dims=1) for name in ("answer", "start", "end", "score")}
 
     def signatures(self):
+        texts, answer, n_best = self.columns()
+        return {
+            DEFAULT: Signature(self.answer, texts, answer), "n_best": Signature(self.n_best, texts, n_best, note=N_BEST_NOTE),
+            **self.attention.signature(),
+        }  # fmt: skip
+
+    def parted(self):
+        texts, answer, n_best = self.columns()
+
+        def read(question, context):
+            return self.frame_windows(self.windows(question, context))
+
+        def write(answers_of):
+            return lambda numbers, question, context: answers_of(self.list_answers_by(question, context, numbers))
+
+        return {
+            DEFAULT: Parted(read, write(self.best_of), texts, answer),
+            "n_best": Parted(read, write(self.listed), texts, n_best),
+        }
+
+    def columns(self) -> tuple[list[Column], ...]:
+        """Returns the inputs, and the outputs of `answer` and of `n_best`."""
         texts = [Column("question", "B", "UTF-8"), Column("context", "B", "the text that holds the answer")]
         notes = {
             "answer": "as it stands in the text; empty where there is none",
@@ -222,10 +262,17 @@ class Server(serve.Server):
             "end": "the character behind its last one", "score": "the probability among the likeliest answers",
         }  # fmt: skip
         answer, n_best = ([Column(name, axes, note) for name, note in notes.items()] for axes in ("B", "BK"))
-        return {
-            DEFAULT: Signature(self.answer, texts, answer), "n_best": Signature(self.n_best, texts, n_best, note=N_BEST_NOTE),
-            **self.attention.signature(),
-        }  # fmt: skip
+        return texts, answer, n_best
+
+    def shares(self, numbers, features):
+        hidden = np.where(features["padding_mask"], 0.0, NEVER)
+        return {name: softmax(value + hidden) for name, value in numbers.items()}
+
+    def served_rows(self, inputs):
+        return [(each.question, each.context) for each in inputs]
+
+    def named(self, prediction):
+        return prediction.answer.text
 
     def predictions(self, rows):
         return self.predictor.predict([asked(row) for row in rows])

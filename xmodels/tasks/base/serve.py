@@ -11,12 +11,13 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.ops.length_sorting import answer_in_parts
+from xmodels.tasks.base.apart import Apart
 from xmodels.tasks.base.comparison import check_empty, check_tokens, compare_answers
 from xmodels.tasks.base.served_attention import NoAttention, ServedAttention
 from xmodels.tasks.base.signatures import ATTENTION, DEFAULT, TOKENS, Signature, in_columns
 
 
-class Server(tf.Module):
+class Server(Apart, tf.Module):
     """Holds everything that goes into a SavedModel: the network, its head, the tables of the tokenizer.
 
     Args:

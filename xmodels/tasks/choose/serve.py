@@ -10,6 +10,7 @@ from data_pipelines.ops.serving_text import GraphTokenizer
 from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.joining import gap
 from xmodels.tasks.base import serve
+from xmodels.tasks.base.apart import Parted
 from xmodels.tasks.base.served_attention import attention_of
 from xmodels.tasks.base.signatures import DEFAULT, Column, Signature
 
@@ -27,7 +28,7 @@ class Server(serve.Server):
     """One signature, of questions with up to C choices each."""
 
     title, model = "# A chooser of answers exported by xmodels", "chooser"
-    answers = "that chooses one of several answers"
+    answers, numbers = "that chooses one of several answers", ("probabilities",)
     names, examples, checked = ("context", "question", "choices"), EXAMPLES, CHECKED
 
     def __init__(self, predictor, serving_ops):
@@ -86,7 +87,20 @@ class Server(serve.Server):
         text = tf.gather(choices, found["choices"], batch_dims=1)
         return {"choice": found["choices"], "text": text, "probabilities": found["probabilities"]}
 
+    def write(self, numbers, context, question, choices):
+        """Returns the outputs of `answer`, of probabilities (B, C)."""
+        probabilities = numbers["probabilities"]
+        choice = tf.argmax(probabilities, axis=1, output_type=tf.int32)
+        return {"choice": choice, "text": tf.gather(choices, choice, batch_dims=1), "probabilities": probabilities}
+
     def signatures(self):
+        return {DEFAULT: Signature(self.answer, *self.columns()), **self.attention.signature()}
+
+    def parted(self):
+        return {DEFAULT: Parted(self.features, self.write, *self.columns())}
+
+    def columns(self) -> tuple[list[Column], list[Column]]:
+        """Returns the inputs and the outputs of `answer`."""
         inputs = [
             Column("context", "B", "UTF-8; empty where there is none"),
             Column("question", "B", f"where it holds `{BLANK}`, the choices fill this blank"),
@@ -96,7 +110,16 @@ class Server(serve.Server):
             Column("choice", "B", "the place of the likeliest choice, from 0"), Column("text", "B", "this choice"),
             Column("probabilities", "BC"),
         ]  # fmt: skip
-        return {DEFAULT: Signature(self.answer, inputs, outputs), **self.attention.signature()}
+        return inputs, outputs
+
+    def served_rows(self, inputs):
+        return [(each.context, each.question, list(each.choices)) for each in inputs]
+
+    def from_served(self, found, inputs):
+        return {"probabilities": found["probabilities"]}
+
+    def named(self, prediction):
+        return prediction.choice
 
     def predictions(self, rows):
         return self.predictor.predict(questions(rows))

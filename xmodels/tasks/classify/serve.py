@@ -6,6 +6,7 @@ import tensorflow as tf
 from data_pipelines.escaping import for_code_span
 from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.tasks.base import serve
+from xmodels.tasks.base.apart import Parted
 from xmodels.tasks.base.served_attention import attention_of
 from xmodels.tasks.base.signatures import DEFAULT, TOKENS, Column, Signature
 
@@ -70,9 +71,17 @@ class TextServer(serve.Server):
         """Returns the outputs of `serving_default`, of one or two strings (B,)."""
         raise NotImplementedError
 
+    def write(self, numbers: dict[str, tf.Tensor], *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the outputs of `answer`, of `numbers` of the network."""
+        raise NotImplementedError
+
     def columns(self) -> list[Column]:
         """Returns the outputs of `answer`."""
         raise NotImplementedError
+
+    def parted(self):
+        texts = [Column(name, "B", "UTF-8") for name in self.names]
+        return {DEFAULT: Parted(self.tokens, self.write, texts, self.columns())}
 
     def signatures(self):
         texts = [Column(name, "B", "UTF-8") for name in self.names]
@@ -110,11 +119,27 @@ class Server(LabelServer):
     """One label of each text or pair."""
 
     title, model = "# A text classifier exported by xmodels", "classifier"
+    numbers = ("probabilities",)
 
     def answer(self, text, text_pair=None):
         """Returns label string (B,) and probabilities float32 (B, C) of one or two strings (B,)."""
         answer = self.outputs(self.tokens(text, text_pair))
         return {"label": tf.gather(self.labels, answer["label_ids"]), "probabilities": answer["probabilities"]}
+
+    def write(self, numbers, *texts):
+        probabilities = numbers["probabilities"]
+        return {
+            "label": tf.gather(self.labels, self.task.name_labels(probabilities)), "probabilities": probabilities
+        }  # fmt: skip
+
+    def completed(self, numbers):
+        return {"label_ids": np.asarray(self.task.name_labels(numbers["probabilities"])), **numbers}
+
+    def from_served(self, found, inputs):
+        return {"probabilities": found["probabilities"]}
+
+    def named(self, prediction):
+        return prediction.label
 
     def columns(self):
         return [Column("label", "B", self.rule()), Column("probabilities", "BC", "in the order of the labels")]

@@ -1,5 +1,6 @@
 """Strings and a speed in, labels out: early exit inside the graph, where texts that are done leave the batch."""
 
+import numpy as np
 import tensorflow as tf
 
 from data_pipelines.errors import UsageError
@@ -21,7 +22,7 @@ class Server(serve.Server):
     """
 
     title = "# A text classifier with early exit exported by xmodels"
-    flags = ("speed",)
+    flags, scored_as = ("speed",), "classify"
 
     def __init__(self, predictor, serving_ops, speed: float | None = None):
         super().__init__(predictor, serving_ops)
@@ -65,6 +66,25 @@ class Server(serve.Server):
         method = self.adaptive if len(texts) == 1 else self.adaptive_to_pairs
         speed = Column("speed", (), "for the whole request", tf.float32)
         return {**found, "adaptive": Signature(method, [*texts, speed], self.columns())}
+
+    def network(self, features):
+        """Returns what the last layer answers: a network that stands apart lets no text leave early."""
+        return {"probabilities": self.predictor.of_teacher(features)["probabilities"]}
+
+    def write(self, numbers, *texts):
+        answer = super().write(numbers)
+        nothing = tf.zeros_like(numbers["probabilities"][:, 0])
+        return {**answer, "layer": tf.cast(nothing, tf.int32) + len(self.task.branches), "uncertainty": nothing}
+
+    def completed(self, numbers):
+        found = super().completed(numbers)
+        nothing = np.zeros(len(found["label_ids"]), np.float32)
+        last = np.full(len(nothing), len(self.task.branches) - 1)
+        return {**found, "exit_layers": last, "uncertainties": nothing}
+
+    def parted(self):
+        self.speed = self.predictor.speed = 0.0  # of what it is compared with, too
+        return super().parted()
 
     def predictions(self, rows):
         self.predictor.speed = self.speed

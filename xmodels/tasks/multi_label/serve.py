@@ -14,10 +14,14 @@ class Server(serve.LabelServer):
 
     title, model = "# A classifier of texts with several labels exported by xmodels", "labels"
     inside = "The vocabulary, the tokenizer, the labels and their thresholds are inside."
+    numbers = ("probabilities",)
 
     def answer(self, text, text_pair=None):
         """Returns probabilities float32 (B, C), and chosen bool (B, C), of one or two strings (B,)."""
-        probabilities = self.outputs(self.tokens(text, text_pair))["probabilities"]
+        return self.write(self.outputs(self.tokens(text, text_pair)))
+
+    def write(self, numbers, *texts):
+        probabilities = numbers["probabilities"]
         return {
             "probabilities": probabilities,
             "chosen": probabilities >= tf.constant(self.predictor.thresholds, tf.float32),
@@ -37,6 +41,12 @@ class Server(serve.LabelServer):
         return {
             "probabilities": wanted, "chosen": np.where(near, found["chosen"], chosen), "labels": self.predictor.labels
         }  # fmt: skip
+
+    def from_served(self, found, inputs):
+        return {"probabilities": found["probabilities"]}
+
+    def named(self, prediction):
+        return tuple(np.array(list(prediction.probabilities.values())) >= self.predictor.thresholds)
 
     def notes(self):
         thresholds = ", ".join(f"{threshold:.4g}" for threshold in self.predictor.thresholds)

@@ -6,6 +6,7 @@ import tensorflow as tf
 from data_pipelines.corpora.rankings import RankedList
 from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.tasks.base import serve
+from xmodels.tasks.base.apart import Parted
 from xmodels.tasks.base.served_attention import attention_of
 from xmodels.tasks.base.signatures import DEFAULT, Column, Signature
 from xmodels.tasks.rank.task import NEVER
@@ -20,7 +21,7 @@ class Server(serve.Server):
     """One signature, of queries with up to C candidates each."""
 
     title, model = "# A ranker of texts exported by xmodels", "ranker"
-    answers = "that ranks candidates"
+    answers, numbers = "that ranks candidates", ("scores",)
     names, examples = ("query", "candidates"), EXAMPLES
     checked = (*EXAMPLES, ("", ["", "saw", "ate"]), ("many words " * 300, ["because", "so " * 40, "then", "no"]))
 
@@ -38,13 +39,27 @@ class Server(serve.Server):
     def answer(self, query: tf.Tensor, candidates: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns order int32 (B, C), scores and probabilities float32 (B, C), of strings (B,) and (B, C); an empty candidate
         is none."""
-        count, there = tf.shape(candidates)[1], candidates != ""  # (B, C)
-        found = self.outputs(self.pairs(tf.repeat(query, count), tf.reshape(candidates, [-1])))["scores"]
-        scores = tf.where(there, tf.reshape(found, tf.shape(candidates)), NEVER)
+        return self.write(self.outputs(self.read(query, candidates)), query, candidates)
+
+    def read(self, query: tf.Tensor, candidates: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns what the network reads of each query with each of its candidates, (B C, L)."""
+        return self.pairs(tf.repeat(query, tf.shape(candidates)[1]), tf.reshape(candidates, [-1]))
+
+    def write(self, numbers: dict[str, tf.Tensor], query: tf.Tensor, candidates: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the outputs of `answer`, of scores (B C,)."""
+        there = candidates != ""  # (B, C)
+        scores = tf.where(there, tf.reshape(numbers["scores"], tf.shape(candidates)), NEVER)
         order = tf.argsort(scores, axis=1, direction="DESCENDING", stable=True)
         return {"order": order, "scores": scores, "probabilities": tf.nn.softmax(self.task.scale * scores, axis=1)}
 
     def signatures(self):
+        return {DEFAULT: Signature(self.answer, *self.columns()), **self.attention.signature()}
+
+    def parted(self):
+        return {DEFAULT: Parted(self.read, self.write, *self.columns())}
+
+    def columns(self) -> tuple[list[Column], list[Column]]:
+        """Returns the inputs and the outputs of `answer`."""
         inputs = [Column("query", "B", "UTF-8"), Column("candidates", "BC", "empty strings are no candidates")]
         times = "" if self.task.scale == 1 else f", times {self.task.scale:g}"
         outputs = [
@@ -52,7 +67,13 @@ class Server(serve.Server):
             Column("scores", "BC", "any number, -1e9 where there is no candidate"),
             Column("probabilities", "BC", f"a softmax over the scores of a list{times}"),
         ]
-        return {DEFAULT: Signature(self.answer, inputs, outputs), **self.attention.signature()}
+        return inputs, outputs
+
+    def served_rows(self, inputs):
+        return [(each.query, list(each.candidates)) for each in inputs]
+
+    def named(self, prediction):
+        return prediction.order[0]
 
     def predictions(self, rows):
         return self.predictor.predict([RankedList(query, list(filter(None, texts)), [], "") for query, texts in rows])

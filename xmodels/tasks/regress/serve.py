@@ -9,10 +9,17 @@ class Server(serve.TextServer):
 
     title, model = "# A regression of texts exported by xmodels", "regression"
     answers = "that gives numbers to texts"
+    numbers = ("scores",)
 
     def answer(self, text, text_pair=None):
         """Returns score float32 (B,) of one or two strings (B,)."""
-        return {"score": self.outputs(self.tokens(text, text_pair))["scores"]}
+        return self.write(self.outputs(self.tokens(text, text_pair)))
+
+    def write(self, numbers, *texts):
+        return {"score": numbers["scores"]}
+
+    def from_served(self, found, inputs):
+        return {"scores": found["score"]}
 
     def columns(self):
         return [Column("score", "B")]

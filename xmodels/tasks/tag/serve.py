@@ -11,6 +11,7 @@ from data_pipelines.ops.text_places import NOWHERE, places_of
 from data_pipelines.ops.token_windows import most_context, token_windows
 from data_pipelines.text.framing import max_text_tokens, pack_texts
 from xmodels.tasks.base import serve
+from xmodels.tasks.base.apart import Parted, softmax
 from xmodels.tasks.base.served_attention import attention_of
 from xmodels.tasks.base.signatures import DEFAULT, Column, Signature
 from xmodels.tasks.tag.settings import OUTSIDE, PREFIXES, are_spans, in_other_scheme
@@ -25,6 +26,7 @@ class Server(serve.Server):
 
     title, model = "# A tagger of words exported by xmodels", "tagger"
     answers, inside = "that tags words", "The vocabulary, the tokenizer and the tags are inside."
+    numbers = ("logits",)
     examples, checked = [(text,) for text in EXAMPLES], [(text,) for text in CHECKED]
 
     def __init__(self, predictor, serving_ops):
@@ -81,15 +83,25 @@ class Server(serve.Server):
             for name, value in columns.items()
         }
 
-    def logits(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Returns that of each token of texts, ragged int32 (B, None), float32 (B, None, C): from the window that shows most
-        around it."""
+    def windows(self, ids: tf.RaggedTensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+        """Returns the windows of texts, ragged int32 (B, None), as `token_windows` has them, and what the network reads of them,
+        (W, L)."""
         capacity = tf.fill([ids.nrows(out_type=tf.int32)], max_text_tokens(1, self.max_sequence_length, self.frame))
         found = token_windows(ids, capacity, self.stride)
-        features = self.tokenizer.framed([found["ids"]], self.max_sequence_length)
+        return found, self.tokenizer.framed([found["ids"]], self.max_sequence_length)
+
+    def logits(self, ids: tf.RaggedTensor, given: tf.Tensor | None = None) -> tf.RaggedTensor:
+        """Returns that of each token of texts, ragged int32 (B, None), float32 (B, None, C): from the window that shows most
+        around it.
+
+        Args:
+            given: those of the windows, (W, L, C), of a network that stands apart.
+        """
+        found, features = self.windows(ids)
         width = tf.shape(features["token_ids"])[1]
-        emissions = answer_in_parts(self.emissions, features, per_token=True)
-        logits = emissions["logits"]  # (W, L, C)
+        logits = given
+        if given is None:
+            logits = answer_in_parts(self.emissions, features, per_token=True)["logits"]  # (W, L, C)
         padding = tf.reduce_sum(tf.cast(~features["padding_mask"], tf.int32), axis=1, keepdims=True)  # (W, 1)
         place = tf.minimum(text_offset(self.frame, padding) + tf.range(width)[None, :], width - 1)
         place += tf.zeros_like(padding)
@@ -106,15 +118,18 @@ class Server(serve.Server):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def _tag_words(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        return self.tag_words_by(text)
+
+    def tag_words_by(self, text: tf.Tensor, given: tf.Tensor | None = None) -> tuple[tf.Tensor, ...]:
         """Returns (start, end, label, probability, real) of each word, (B, W): its characters, the id of its tag, False on
-        padding."""
+        padding. `given` as in `logits`."""
         with tf.device("CPU:0"):
             ids, found = self.split_words(text)
             first = found["first"].to_tensor()
             width = tf.shape(first)[1]
             first = tf.pad(first, [[0, 0], [0, tf.maximum(1 - width, 0)]])  # a chain has a place at least
             real = tf.sequence_mask(found["first"].row_lengths(), tf.shape(first)[1])
-        logits = self.logits(ids).to_tensor(shape=[None, None, len(self.predictor.labels)])  # (B, T, C)
+        logits = self.logits(ids, given).to_tensor(shape=[None, None, len(self.predictor.labels)])  # (B, T, C)
         logits = tf.pad(logits, [[0, 0], [0, 1], [0, 0]])  # of texts without tokens there is none
         logits = tf.gather(logits, tf.where(real, first, 0), batch_dims=1)  # (B, W, C)
         chosen = self.task.decode(logits, real)
@@ -125,7 +140,11 @@ class Server(serve.Server):
 
     def words(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the words of each text, and their tags."""
-        start, end, label, probability, real = self.tag_words(text)
+        return self.words_of(text, self.tag_words(text))
+
+    def words_of(self, text: tf.Tensor, tagged: tuple[tf.Tensor, ...]) -> dict[str, tf.Tensor]:
+        """Works as `words`, of what `tag_words` has found."""
+        start, end, label, probability, real = tagged
         with tf.device("CPU:0"):
             every = tf.repeat(text[:, None], tf.shape(start)[1], axis=1)  # (B, W)
             first, length = tf.where(real, start, 0), end - start  # of padding 0
@@ -135,7 +154,11 @@ class Server(serve.Server):
 
     def entities(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the entities of each text."""
-        start, end, label, _, real = self.tag_words(text)
+        return self.entities_of(text, self.tag_words(text))
+
+    def entities_of(self, text: tf.Tensor, tagged: tuple[tf.Tensor, ...]) -> dict[str, tf.Tensor]:
+        """Works as `entities`, of what `tag_words` has found."""
+        start, end, label, _, real = tagged
         kind = tf.where(real, tf.gather(self.type_ids, label), NOWHERE)  # (B, W)
         before = tf.pad(kind, [[0, 0], [1, 0]], constant_values=NOWHERE)[:, :-1]
         inside = kind != NOWHERE
@@ -157,6 +180,31 @@ class Server(serve.Server):
             }
 
     def signatures(self):
+        text, entities, words = self.columns()
+        return {
+            DEFAULT: Signature(self.entities, text, entities), "words": Signature(self.words, text, words),
+            **self.attention.signature(),
+        }  # fmt: skip
+
+    def parted(self):
+        text, entities, words = self.columns()
+
+        def write(answers_of):
+            return lambda numbers, text: answers_of(text, self.tag_words_by(text, numbers["logits"]))
+
+        return {
+            DEFAULT: Parted(self.read, write(self.entities_of), text, entities),
+            "words": Parted(self.read, write(self.words_of), text, words),
+        }
+
+    def read(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns what the network reads of texts, string (B,), in windows: (W, L)."""
+        with tf.device("CPU:0"):
+            ids, _ = self.split_words(text)
+        return self.windows(ids)[1]
+
+    def columns(self) -> tuple[list[Column], ...]:
+        """Returns the input, and the outputs of `entities` and of `words`."""
         text = [Column("text", "B", "UTF-8")]
         entities = [
             Column("entity", "BE", "as it stands in the text"), Column("type", "BE"),
@@ -166,10 +214,16 @@ class Server(serve.Server):
             Column("word", "BW", "parted at blanks, punctuation and ideographs"), Column("tag", "BW"), Column("start", "BW"),
             Column("end", "BW"), Column("probability", "BW", "of the tag"),
         ]  # fmt: skip
-        return {
-            DEFAULT: Signature(self.entities, text, entities), "words": Signature(self.words, text, words),
-            **self.attention.signature(),
-        }  # fmt: skip
+        return text, entities, words
+
+    def shares(self, numbers, features):
+        return {"probabilities": softmax(numbers["logits"]) * features["padding_mask"][..., None]}
+
+    def served_rows(self, inputs):
+        return [(each if isinstance(each, str) else each.text,) for each in inputs]
+
+    def named(self, prediction):
+        return tuple(prediction.tags)
 
     def predictions(self, rows):
         return self.predictor.predict([text for (text,) in rows])
