@@ -55,7 +55,7 @@ quickstart: $(INSTALLED)  ## From raw text to a served model in eight minutes (L
 	@$(BIN)/xmodels quickstart --language=$(LANGUAGE) --output_dir=$(OUTPUT) $(if $(PRETRAINED),--pretrained)
 
 $(STAMP)-extras: $(STAMP)-test
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[beam,dask,grpc,notebook,rouge,search,serve,serve-test,tpu-preflight]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[beam,dask,grpc,litert,notebook,onnx,rouge,search,serve,serve-test,tpu-preflight]"
 	@# PyPI's torch for Linux brings some 3 GB of CUDA, so only a wheel for CPUs that pip finds in folders of its own is taken.
 	@if $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps torch 2>/dev/null; then \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check \
@@ -71,7 +71,7 @@ test: $(STAMP)-test  ## Installs what the tests need and runs them
 test-long: $(STAMP)-test  ## Runs what `make test` leaves out for its time: SIGKILL, clusters, more whole runs and exports
 	@$(BIN)/python -m pytest -q -n $(JOBS) $(BY_FILE) -m long
 
-test-extras: $(STAMP)-extras  ## Installs Beam, Jupyter, a server and the TPU compiler too and runs the tests that need them
+test-extras: $(STAMP)-extras  ## Installs Beam, Jupyter, a server, ONNX, LiteRT and the TPU compiler too and runs the tests that need them
 	@$(BIN)/python -m pytest -q -n $(JOBS) $(BY_FILE) -m "extra and not long"
 
 # tensorflow-tpu ends at 2.20, so what trains is tested there too; outside of CI, for it is another 3 GB.

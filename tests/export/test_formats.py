@@ -22,7 +22,12 @@ from xmodels.serving.apart import ApartModel, open_model, read_description
 from xmodels.serving.folder import DESCRIPTION, find_model
 from xmodels.serving.networks import LITERT, ONNX
 
-ROWS = [("Ann lives in York.", "bad"), ("where does Bob live?", "so so"), ("many words and more", "好"), ("dan?", "bad")]
+ROWS = [
+    ("Ann lives in York.", "bad"),
+    ("where does Bob live?", "so so"),
+    ("many words and more", "好"),
+    ("dan?", "bad"),
+]
 TEXTS = [text for text, _ in ROWS]
 NEEDS = {ONNX: ("tf2onnx", "onnx", "onnxruntime"), LITERT: ("ai_edge_litert",)}
 onnx_extra, litert_extra = (pytest.mark.extra(*NEEDS[kind]) for kind in (ONNX, LITERT))

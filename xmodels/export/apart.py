@@ -6,13 +6,13 @@ The files of the tokenizer, its labels and its task stand there too, for program
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.errors import UsageError
+from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import file_sha256
 from data_pipelines.text.tokenizer import CONFIG
 from xmodels.export import litert, onnx, tokenizer_json
@@ -67,8 +67,7 @@ def write(server: Server, path: str, run: str, kind: str, precision: str) -> flo
     reads = {name: _concrete(each.read, [column.spec() for column in each.inputs]) for name, each in parted.items()}
     specs = specs_of(reads[DEFAULT])
     file = os.path.join(path, FILES[kind])
-    WRITE_NETWORK[kind](server.network, specs, file, precision)
-    network = open_network(file, kind)
+    network = write_network(server.network, specs, file, kind, precision)
     features = ask(reads[DEFAULT], server.columns_of(server.checked))
     difference = compare_numbers(server, network, features)
     if precision == FLOAT32:
@@ -78,6 +77,24 @@ def write(server: Server, path: str, run: str, kind: str, precision: str) -> flo
     write_text(server, os.path.join(path, TEXT), parted, reads)
     write_task(server, path, run)
     return difference
+
+
+def write_network(
+    network: Callable, specs: Mapping[str, tf.TensorSpec], path: str, kind: str, precision: str
+) -> Network:  # fmt: skip
+    """Writes the graph of `network`, from {name: feature} to {name: number}, as a file of a format; returns what reads it.
+
+    Raises:
+        UsageError: the format, or what runs it, lacks an operation of the network.
+    """
+    WRITE_NETWORK[kind](network, specs, path, precision)
+    try:
+        return open_network(path, kind)
+    except DataError as error:
+        reason = str(error).partition("(")[2].rpartition(")")[0].replace(path, os.path.basename(path))
+        raise UsageError(
+            f"--format={kind} --precision={precision}: this network is written, but not run ({reason}). Take --format=saved_model."
+        ) from None
 
 
 def check_size(server: Server, kind: str) -> None:

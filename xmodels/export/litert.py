@@ -11,7 +11,10 @@ from data_pipelines.errors import UsageError
 from xmodels.export.formats import FLOAT16, FLOAT32
 from xmodels.serving.networks import DEFAULT, quiet_errors
 
-MISSING = re.compile(r"'(tf\.\w+)' op is neither a custom op nor a flex op|(?:Flex|Custom) ops?: ([\w, ]+)")
+# How the converter names an operation that it cannot write: as one of TensorFlow, or as the place where it stands.
+MISSING = re.compile(
+    r"'tf\.(\w+)' op is neither a custom op nor a flex op|(?:Flex|Custom) ops?: ([\w, ]+)|fused\[\"(Tensor\w+):"
+)
 
 
 def write(network: Callable, specs: Mapping[str, tf.TensorSpec], path: str, precision: str) -> None:
@@ -54,6 +57,6 @@ def write(network: Callable, specs: Mapping[str, tf.TensorSpec], path: str, prec
 
 def reason_of(message: str) -> str:
     """Returns what the converter misses, in a line."""
-    if found := sorted({name or names for name, names in MISSING.findall(message)}):
+    if found := sorted({name for names in MISSING.findall(message) for name in names if name}):
         return f"it lacks {', '.join(found)}"
     return f"{' '.join(message.split()):.200}"

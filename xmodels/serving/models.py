@@ -13,6 +13,7 @@ from xmodels.serving.batches import Batches
 from xmodels.serving.folder import ModelFolder, labels_of
 from xmodels.serving.limits import Limits, RequestError
 from xmodels.serving.metrics import Metrics
+from xmodels.serving.model import Model
 from xmodels.serving.served import Loaded, ServedModel
 from xmodels.serving.sources import Source
 from xmodels.serving.versions import Version
