@@ -8,7 +8,6 @@ Times are of the processors that the process may use, so other work on them matt
 those by the clock of an idle machine.
 """
 
-import dataclasses
 import os
 import platform
 import tempfile
@@ -17,8 +16,9 @@ from importlib import metadata
 
 from absl import app, flags
 
-from xmodels.export import comparison, formats
-from xmodels.export.exporter import Form, export
+from xmodels.export import comparison, exporter, formats
+from xmodels.export.exporter import Form
+from xmodels.export.readme import VERSION
 from xmodels.jobs.export_model.run import evaluator
 from xmodels.runs import exports
 from xmodels.runs.fine_tuned import task_of
@@ -32,19 +32,19 @@ PACKAGES = ("tensorflow", "keras", "tf2onnx", "onnx", "onnxruntime", "ai-edge-li
 
 def measure(run: str, eval_file: str) -> comparison.Comparison:
     """Returns one comparison with the rows of all forms."""
-    comparison.CLOCK, found = time.process_time, None
-    for kind, precisions in formats.PRECISIONS.items():
-        for precision in precisions:
-            with tempfile.TemporaryDirectory() as folder:
-                path = os.path.join(folder, "served")
-                score = evaluator(task_of(run), eval_file)
-                done = export(
-                    run, path, "core", form=Form(kind, precision), eval_file=eval_file, evaluate=score
-                ).compared
-            print(comparison.as_text(done), flush=True)
-            new = done.rows if found is None else [*found.rows, *done.rows[2:]]
-            found = dataclasses.replace(done, rows=new)
-    return found
+    comparison.CLOCK, others = time.process_time, {}
+    task = task_of(run)
+    network = exporter.make_server(run, task, "core", Form(), {})
+    with tempfile.TemporaryDirectory() as folder:
+        for form in (
+            Form(kind, precision) for kind, precisions in formats.PRECISIONS.items() for precision in precisions
+        ):
+            path = os.path.join(folder, f"{form.kind}_{form.precision}")
+            exporter.export(run, path, "core", form=form)
+            model = os.path.join(path, VERSION)
+            others[form.name] = (model, *exporter.asker_of(network, model, form))
+        weights = exporter.folder_of_network(run)
+        return comparison.compare(network, evaluator(task, eval_file), eval_file, weights, others)
 
 
 def processor() -> str:

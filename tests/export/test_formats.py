@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.files import file_sha256
 from tests.export.test_export import contents
 from tests.helpers.invocation import invoke
 from tests.helpers.small_served import TASKS, small_run
@@ -17,10 +18,11 @@ from xmodels.export import apart, exporter, formats, onnx
 from xmodels.export.exporter import Form, export
 from xmodels.runs import exports
 from xmodels.runs.fine_tuned import load_predictor
-from xmodels.serving import networks
+from xmodels.serving import kinds
 from xmodels.serving.apart import ApartModel, open_model, read_description
 from xmodels.serving.folder import DESCRIPTION, find_model
-from xmodels.serving.networks import LITERT, ONNX
+from xmodels.serving.kinds import LITERT, ONNX
+from xmodels.serving.networks import open_network
 
 ROWS = [
     ("Ann lives in York.", "bad"),
@@ -82,11 +84,11 @@ def test_a_precision_that_a_format_lacks_is_refused_with_the_formats_that_have_i
 
 
 def test_packages_that_are_missing_are_named_with_their_extra(monkeypatch):
-    monkeypatch.setattr(networks.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(kinds.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"onnx needs tf2onnx, onnx, onnxruntime\. .*pip install 'xmodels\[onnx\]'"):
         formats.check("onnx", "int8")
     with pytest.raises(UsageError, match=r"litert needs ai_edge_litert\. .*pip install 'xmodels\[litert\]'"):
-        networks.open_network("model.tflite", LITERT)
+        open_network("model.tflite", LITERT)
 
 
 def test_tasks_whose_network_cannot_stand_apart_are_refused_with_those_that_can(runs, tmp_path):
@@ -126,15 +128,9 @@ def described(path, **changes):
     (path / "text").mkdir(parents=True)
     for name in ("model.onnx", "text/saved_model.pb"):
         (path / name).write_text(name)
-    sums = {name: networks_sha(path / name) for name in ("model.onnx", "text/saved_model.pb")}
+    sums = {name: file_sha256(str(path / name)) for name in ("model.onnx", "text/saved_model.pb")}
     (path / DESCRIPTION).write_text(json.dumps({"format": "onnx", "sha256": sums} | changes))
     return path
-
-
-def networks_sha(path):
-    from data_pipelines.files import file_sha256
-
-    return file_sha256(str(path))
 
 
 def test_a_description_that_is_damaged_or_leads_elsewhere_is_named(tmp_path):

@@ -12,7 +12,7 @@ from tests.helpers.small_systems import small_recipe
 from xmodels import systems
 from xmodels.export import apart
 from xmodels.interfaces.reading import plain_reading
-from xmodels.serving.networks import FILES, LITERT, ONNX
+from xmodels.serving.kinds import FILES, LITERT, ONNX
 from xmodels.tasks.classify.task import Classify
 
 pytestmark = [pytest.mark.long, pytest.mark.extra("tf2onnx", "onnx", "onnxruntime", "ai_edge_litert")]

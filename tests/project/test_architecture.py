@@ -45,7 +45,8 @@ DOORS = {
     "xmodels.retrieval": {"data_pipelines"},
     "xmodels.serving": {"data_pipelines"},
     "xmodels.export": {"xmodels.runs", "xmodels.interfaces", "xmodels.tasks", "xmodels.objectives", "xmodels.decoding",
-                       "xmodels.models", "data_pipelines"},
+                       "xmodels.models", "xmodels.serving.apart", "xmodels.serving.folder", "xmodels.serving.kinds",
+                       "xmodels.serving.model", "xmodels.serving.networks", "data_pipelines"},
     "xmodels.systems": {"xmodels.interfaces", "xmodels.objectives", "xmodels.tasks", "xmodels.models", "xmodels.layers",
                         "xmodels.training", "data_pipelines"},
     "xmodels.tpu": {"xmodels.training", "xmodels.objectives.base", "xmodels.models.backbone", "xmodels.layers.dropout",
@@ -245,7 +246,7 @@ def test_network_rooms_do_not_import_tensorflow(path):
 
 # Files of tasks that are about graphs of TensorFlow, or read records by it.
 GRAPHS = (
-    "serve.py", "served_attention.py", "signatures.py", "comparison.py", "records.py", "scorer.py", "early_exit.py"
+    "serve.py", "served_attention.py", "signatures.py", "comparison.py", "records.py", "scorer.py", "early_exit.py", "apart.py"
 )  # fmt: skip
 
 

@@ -20,7 +20,8 @@ from xmodels.export.formats import FLOAT32
 from xmodels.runs.fine_tuned import TASK_FILE, read_task
 from xmodels.serving.apart import READ, TEXT, WRITE
 from xmodels.serving.folder import DESCRIPTION
-from xmodels.serving.networks import FILES, LITERT, ONNX, Network, open_network
+from xmodels.serving.kinds import FILES, LITERT, ONNX
+from xmodels.serving.networks import Network, open_network
 from xmodels.tasks.base import find
 from xmodels.tasks.base.comparison import REPORT, check_difference
 from xmodels.tasks.base.serve import Server

@@ -8,8 +8,8 @@ from xmodels.export.apart import TOKENIZER
 from xmodels.export.readme import VERSION, labels
 from xmodels.serving.apart import READ, TEXT, WRITE, ApartModel
 from xmodels.serving.folder import ModelFolder
+from xmodels.serving.kinds import FILES, LITERT
 from xmodels.serving.model import Tensor
-from xmodels.serving.networks import FILES, LITERT
 from xmodels.tasks.base.serve import Server
 from xmodels.tasks.base.signatures import DEFAULT, as_json, by_rows
 

@@ -139,7 +139,7 @@ def compare(
     server: Server, evaluate: Callable[[Any], Mapping], file: str, network_folder: str,
     others: Mapping[str, tuple[str, Ask | None, Answer]],
 ) -> Comparison:  # fmt: skip
-    """Scores and times the network and others on a file.
+    """Measures the network and others on a file: scores, size and time.
 
     Args:
         server: of the network, in float32.

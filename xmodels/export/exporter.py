@@ -176,32 +176,31 @@ def compare_on(
     network: Server, model: str, form: Form, run: str, eval_file: str, evaluate: Callable
 ) -> comparison.Comparison:
     """Returns how the export in the folder `model`, and a SavedModel in float32, answer a file beside the network."""
-    folder = os.path.join(run, BACKBONE_FOLDER)
-    weights = folder if os.path.isdir(folder) else run
-    asked = comparison.saved_model_asker
-    others = {}
     with tempfile.TemporaryDirectory() as temporary:
-        usual = model
+        folders = {form: model}
         if not form.is_usual:
-            usual = os.path.join(temporary, VERSION)
-            save(network, usual)
-        loaded = [tf.saved_model.load(usual)]  # its signatures live as long as it does
-        others[Form().name] = (usual, *asked(network, signature_of(loaded[0])))
-        if form.kind == SAVED_MODEL and not form.is_usual:
-            loaded.append(tf.saved_model.load(model))
-            others[form.name] = (model, *asked(network, signature_of(loaded[1])))
-        if form.kind != SAVED_MODEL:
-            parts = ApartModel.of_parts(ModelFolder(model, "model", VERSION), form.kind)
-            signature = parts.signatures[DEFAULT]
-            numbers = lambda inputs, features: network.ask_network(parts.network, features)  # noqa: E731
-            rows = lambda inputs: in_columns(network.names, network.served_rows(inputs))  # noqa: E731
-            others[form.name] = (model, numbers, lambda inputs: signature(rows(inputs)))
-        return comparison.compare(network, evaluate, eval_file, weights, others)
+            folders = {Form(): os.path.join(temporary, VERSION), **folders}
+            save(network, folders[Form()])
+        others = {each.name: (path, *asker_of(network, path, each)) for each, path in folders.items()}
+        return comparison.compare(network, evaluate, eval_file, folder_of_network(run), others)
 
 
-def signature_of(loaded) -> Callable[[Mapping], Mapping]:
-    """Returns `serving_default` of a SavedModel, from columns to arrays."""
-    return lambda columns: ask(loaded.signatures[DEFAULT], columns)
+def folder_of_network(run: str) -> str:
+    """Returns the folder that holds the weights of a run."""
+    folder = os.path.join(run, BACKBONE_FOLDER)
+    return folder if os.path.isdir(folder) else run
+
+
+def asker_of(network: Server, model: str, form: Form) -> tuple[comparison.Ask | None, comparison.Answer]:
+    """Returns what gives the numbers of an export, and what answers the inputs of the predictor by its strings."""
+    if form.kind == SAVED_MODEL:
+        loaded = tf.saved_model.load(model)  # its signatures live as long as it does
+        return comparison.saved_model_asker(network, lambda columns: ask(loaded.signatures[DEFAULT], columns))
+    parts = ApartModel.of_parts(ModelFolder(model, "model", VERSION), form.kind)
+    return (
+        lambda inputs, features: network.ask_network(parts.network, features),
+        lambda inputs: parts.signatures[DEFAULT](in_columns(network.names, network.served_rows(inputs))),
+    )
 
 
 def check_served(server: Server, model: str, form: Form) -> None:

@@ -1,7 +1,7 @@
 """Formats and precisions of exports, and which of them go together. Imports nothing heavy."""
 
 from data_pipelines.errors import UsageError
-from xmodels.serving.networks import LITERT, ONNX, check_packages
+from xmodels.serving.kinds import LITERT, ONNX, check_packages
 
 SAVED_MODEL, FLOAT32, BFLOAT16, FLOAT16, INT8 = "saved_model", "float32", "bfloat16", "float16", "int8"
 PRECISIONS = {  # of each format, with the default first

@@ -9,7 +9,8 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 from data_pipelines.errors import UsageError
 from xmodels.export.formats import FLOAT16, FLOAT32
-from xmodels.serving.networks import DEFAULT, quiet_errors
+from xmodels.serving.kinds import DEFAULT
+from xmodels.serving.networks import quiet_errors
 
 # How the converter names an operation that it cannot write: as one of TensorFlow, or as the place where it stands.
 MISSING = re.compile(

@@ -17,6 +17,8 @@ from xmodels.conversion import names
 from xmodels.export import formats
 from xmodels.jobs.multitask.tasks_file import read_tasks_file as read_tasks
 from xmodels.runs import preflight
+from xmodels.serving import kinds
+from xmodels.serving.folder import find_versions
 from xmodels.serving.sources import find_sources
 from xmodels.tasks.base import find
 
@@ -83,8 +85,12 @@ def check_export(options) -> None:
 
 
 def check_serving(options) -> None:
-    """Raises what is wrong with the folders of SavedModels, or a UsageError where the packages of a server are missing."""
-    find_sources(options.export_dir, options.name, options.model_config_file, options.version_policy)
+    """Raises what is wrong with the folders of exports, or a UsageError where packages of a server or of a format are missing."""
+    sources = find_sources(options.export_dir, options.name, options.model_config_file, options.version_policy)
+    for path in (path for source in sources for path in find_versions(source.folder).values()):
+        for kind, name in kinds.FILES.items():
+            if os.path.isfile(os.path.join(path, name)):
+                kinds.check_packages(kind)
     if missing := [name for name in SERVING if not importlib.util.find_spec(name)]:
         raise UsageError(f"`serve` needs {', '.join(missing)}. Install what is missing: pip install 'xmodels[serve]'.")
     if options.grpc_port is None:

@@ -8,8 +8,9 @@ from data_pipelines import strict_json
 from data_pipelines.errors import DataError
 from data_pipelines.files import file_sha256
 from xmodels.serving.folder import DESCRIPTION, ModelFolder
+from xmodels.serving.kinds import FILES
 from xmodels.serving.model import Model, Signature
-from xmodels.serving.networks import FILES, Network, open_network
+from xmodels.serving.networks import Network, open_network
 
 TEXT = "text"  # the folder of the SavedModel
 READ, WRITE = "read_", "write_"  # what the names of its signatures begin with

@@ -1,18 +1,14 @@
 """Networks in formats of their own, ids in and numbers out: ONNX by onnxruntime, LiteRT by its interpreter."""
 
 import contextlib
-import importlib.util
 import os
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from data_pipelines.errors import DataError, UsageError
+from data_pipelines.errors import DataError
+from xmodels.serving.kinds import DEFAULT, LITERT, ONNX, check_packages
 
-ONNX, LITERT = "onnx", "litert"
-FILES = {ONNX: "model.onnx", LITERT: "model.tflite"}  # in the folder of a version
-NEEDS = {ONNX: ("onnxruntime",), LITERT: ("ai_edge_litert",)}  # packages of the extras of the same name
-DEFAULT = "serving_default"
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -91,13 +87,6 @@ def open_network(path: str, kind: str) -> Network:
     except Exception as error:  # each library raises its own
         message = " ".join(str(error).split())
         raise DataError(f"{path}: cannot be read ({message:.200}). Export the run again.") from None
-
-
-def check_packages(kind: str, needed: tuple[str, ...] | None = None) -> None:
-    """Raises a UsageError where a package that reads a format is missing, or one of those that are `needed`."""
-    missing = [name for name in needed or NEEDS[kind] if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UsageError(f"{kind} needs {', '.join(missing)}. Install what is missing: pip install 'xmodels[{kind}]'.")
 
 
 def num_threads() -> int:
