@@ -202,7 +202,7 @@ def test_an_export_whose_files_changed_is_not_served_and_may_be_replaced(quantiz
 def test_a_server_answers_of_an_export_that_stands_apart(quantized):
     from starlette.testclient import TestClient
 
-    from xmodels.serving.app import make_app
+    from tests.helpers.served_app import app_of
     from xmodels.serving.folder import labels_of
     from xmodels.serving.limits import Limits
 
@@ -210,7 +210,7 @@ def test_a_server_answers_of_an_export_that_stands_apart(quantized):
     model = open_model(folder)
     model.warm_up()
     assert isinstance(model, ApartModel) and model.signatures["serving_default"].joins
-    with TestClient(make_app(model, Limits(), labels_of(folder))) as client:
+    with TestClient(app_of(model, Limits(), labels_of(folder))) as client:
         address = f"/v1/models/{folder.name}"
         answer = client.post(f"{address}:predict", json={"instances": TEXTS}).json()
         assert [set(row) for row in answer["predictions"]] == [{"label", "probabilities"}] * len(TEXTS)
