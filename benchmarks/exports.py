@@ -78,9 +78,13 @@ def main(_):
 
 PAGE_TEXT = """# Formats and precisions of exports
 
-{what} On {rows:,} rows of `{file}`, from strings to answers. Milliseconds are of the processor, a text: the median of texts that
+{what}
+
+On {rows:,} rows of `{file}`, from strings to answers. Milliseconds are of the processor, a text: the median of texts that
 are asked alone, and the mean in batches of 32 in the order of the file. MB are of all files of the export. The largest difference
-is that of probabilities from the network's. {processor}, {threads} processor(s); {versions}. Made by
+is that of probabilities from the network's. A SavedModel parts a batch by length; the others compute its padding.
+
+{processor}, {threads} processor(s); {versions}. Made by
 
     taskset -c 0 python -m benchmarks.exports --model_dir=… --eval_file=… --page=…
 

@@ -30,7 +30,7 @@ def write(network: Callable, specs: Mapping[str, tf.TensorSpec], path: str, prec
         if precision == FLOAT16:
             from onnxruntime.transformers.float16 import convert_float_to_float16
 
-            model = convert_float_to_float16(model, keep_io_types=True, disable_shape_infer=True)
+            model = convert_float_to_float16(model, keep_io_types=True)
         if precision == INT8:
             model = quantize(model)
         onnx.save_model(model, path)
