@@ -23,6 +23,22 @@ def windows(x, width: int, before: int, after: int, dilation: int = 1):
     return ops.concatenate([x[:, i * dilation : i * dilation + count] for i in range(width)], axis=-1)
 
 
+def next_inputs(x, past, position, width: int):
+    """Adds the inputs of the next positions of a text to those before them, for a causal convolution that decodes.
+
+    Args:
+        x: (B, L, C), the inputs from `position` on.
+        past: (B, S + width - 1, C), the inputs so far, after width - 1 zeros.
+        width: positions in a window.
+
+    Returns:
+        What the windows of these positions see, (B, L + width - 1, C), and `past` updated with x.
+    """
+    past = ops.slice_update(past, (0, position + width - 1, 0), ops.cast(x, past.dtype))
+    places = position + ops.arange(ops.shape(x)[1] + width - 1, dtype="int32")
+    return ops.take(past, places, axis=1), past
+
+
 class GatedConvolution(Layer):
     """A convolution with a gated linear unit and a residual (Gehring et al., 2017, arXiv 1705.03122, section 3.2).
 

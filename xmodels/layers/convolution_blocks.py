@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from xmodels.layers.convolution import windows
+from xmodels.layers.convolution import next_inputs, windows
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.layer import Layer
 from xmodels.layers.weight_norm import WeightNormDense
@@ -35,18 +35,8 @@ class GatedWindow(Layer):
         return a * ops.sigmoid(b)
 
     def step(self, x, past, position):
-        """Convolves the next positions of a text, if causal.
-
-        Args:
-            x: (B, L, C), the inputs from `position` on.
-            past: (B, S + width - 1, C), the inputs so far, after width - 1 zeros.
-
-        Returns:
-            (B, L, F), and `past` updated with x.
-        """
-        length = ops.shape(x)[1]
-        past = ops.slice_update(past, (0, position + self.width - 1, 0), ops.cast(x, past.dtype))
-        around = ops.take(past, position + ops.arange(length + self.width - 1, dtype="int32"), axis=1)
+        """Convolves the next positions of a text, if causal: (B, L, F), and `past`; arguments as in `next_inputs`."""
+        around, past = next_inputs(x, past, position, self.width)
         return self.inside(windows(around, self.width, 0, 0)), past
 
 

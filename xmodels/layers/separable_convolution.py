@@ -8,6 +8,7 @@ from keras import ops
 
 from xmodels.layers.activations import activation
 from xmodels.layers.blocks import PreNormBlock
+from xmodels.layers.convolution import next_inputs
 from xmodels.layers.decoder_blocks import PreNormDecoderBlock
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.initialization import Initialization
@@ -42,18 +43,8 @@ class SeparableConvolution(keras.layers.Layer):
         return self.dense(sum(x[:, i : i + length] * kernel[i] for i in range(self.width)))
 
     def step(self, x, past, position):
-        """Convolves the next positions of a text, if causal.
-
-        Args:
-            x: (B, L, C), the inputs from `position` on.
-            past: (B, S + width - 1, C), the inputs so far, after width - 1 zeros.
-
-        Returns:
-            (B, L, filters), and `past` updated with x.
-        """
-        length = ops.shape(x)[1]
-        past = ops.slice_update(past, (0, position + self.width - 1, 0), ops.cast(x, past.dtype))
-        around = ops.take(past, position + ops.arange(length + self.width - 1, dtype="int32"), axis=1)
+        """Convolves the next positions of a text, if causal: (B, L, filters), and `past`; arguments as in `next_inputs`."""
+        around, past = next_inputs(x, past, position, self.width)
         return self.inside(around), past
 
 
