@@ -72,7 +72,7 @@ setup(
         # TensorFlow Serving's protocol beside REST. Its 2.21 goes with TensorFlow 2.21, and with protobuf 7.
         "grpc": ["tensorflow-serving-api>=2.21", "grpcio>=1.70", "grpcio-health-checking>=1.70"],
         # Networks in files of their own; docs/decisions/export-formats.md
-        "onnx": ["tf2onnx>=1.17", "onnx>=1.23", "onnxruntime>=1.32"],  # CVE-2026-27489 and its kin are fixed in onnx 1.21
+        "onnx": ["tf2onnx>=1.17", "onnx>=1.23", "onnxruntime>=1.32"],  # CVE-2026-27489 is fixed in onnx 1.21
         "litert": ["ai-edge-litert>=2.3"],
         "serve-test": ["httpx>=0.27", "playwright>=1.49"],  # the page is tried in a Chromium of the system
         "gpu": ["tensorflow[and-cuda]>=2.20,<2.22"],
