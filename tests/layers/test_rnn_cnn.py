@@ -333,7 +333,7 @@ def test_a_new_network_needs_a_vocabulary_and_a_size(table, tmp_path, capsys):
         ("new:bilstm", {}, "a new network needs a vocabulary; name one with --vocab_file"),
         ("new:bigru/bas", {"vocab_file": table / "vocab.txt"}, "bigru has the sizes tiny, base, large. Try base"),
         ("new:story_transformer", {"vocab_file": table / "vocab.txt"}, "does not know how to read"),
-        ("new:lstm", {"vocab_file": table / "vocab.txt"}, "unknown network. Did you mean bilstm"),
+        ("new:lstm", {"vocab_file": table / "vocab.txt"}, "unknown network. Did you mean lstmn, bilstm"),
     ):
         assert invoke("finetune", init_checkpoint=start, **flags, **more) in (2, 4)
         assert message in capsys.readouterr().err

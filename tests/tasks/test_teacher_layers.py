@@ -200,6 +200,7 @@ def test_gradients_reach_the_student_and_its_projections_alone_on_two_replicas_a
         np.testing.assert_allclose(values(two.backbone)[name], value, atol=2e-5, err_msg=name)
 
 
+@pytest.mark.long
 def test_half_precision_learns_the_same_and_the_student_alone_drops(float32):
     exact = step(learner_of("one_device", jit_compile=False)[0], 1)
     half, _ = learner_of("one_device", policy="mixed_bfloat16", jit_compile=False)
