@@ -178,6 +178,7 @@ def write_report(options, own: str, tables, found) -> None:
             table(["arm", *(f"{count:,} labels" for count in by_count)], rows),
             f"{counts['dev']:,} development rows, {counts['test']:,} test rows.",
         ]
+    rates = "; ".join(f"{name} {', '.join(tried)}" for name, tried in RATES.items())
     epochs = ", ".join(f"{EPOCHS[count]} epochs of {count:,}" for count in options.rows)
     parts += [
         f"Published: {network_of(options.checkpoint)}; the mean of its last states is read. Pretrained here: {network_of(own)}, "
@@ -185,10 +186,22 @@ def write_report(options, own: str, tables, found) -> None:
         f"{''.join(f', `{flag}`' for flag in options.more)}; fastText's classifier (width 100, pairs of words) reads the "
         f"rows five times as often. Of {EVALUATIONS} states of a fine-tuning the best one on the development rows is kept. More than "
         f"{options.tuned_rows:,} rows take the rate of those.",
-        environment("python -m benchmarks.reproductions.from_shared_data few_labels_en --work_dir=work", options.seeds),
+        f"Rates to choose from: {rates}.",
+        environment(command_of(options), options.seeds),
     ]
     write_picture("few_labels_en", lambda figure: draw(figure, means), width=9.0, height=3.2, folder=options.results)
     print(write_page("few_labels_en", "How many labels a published network needs", parts, folder=options.results))
+
+
+def command_of(options) -> str:
+    """The command, with the names of tasks and without paths."""
+    tasks = " ".join(f"--task={name.partition(':')[0]}:…" for name in options.task)
+    rows = " ".join(map(str, options.rows))
+    more = f" -- {' '.join(options.more)}" if options.more else ""
+    return (
+        f"python -m benchmarks.reproductions.few_labels {tasks} --checkpoint=… --text=… --folder=… --rows {rows} "
+        f"--pretraining_steps={options.pretraining_steps}{more}"
+    )
 
 
 def cell(rate: str, values: list[float]) -> str:
