@@ -165,8 +165,8 @@ def write_report(options, own: str, tables, found) -> None:
     }  # fmt: skip
     parts = [
         verdict(claims_of(means)),
-        "Accuracy in percent on the test rows, mean and deviation over seeds, each of which draws rows of its own, as long as there are "
-        "more; the rate that the first seed chose in brackets.",
+        "Accuracy in percent on the test rows, mean and deviation over seeds, each of which draws rows of its own, as long as "
+        "there are more; the rate that the first seed chose in brackets.",
         "![Accuracy by the number of labels](few_labels_en.png)",
     ]
     for task, by_count in found.items():
