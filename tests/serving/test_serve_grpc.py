@@ -28,6 +28,7 @@ from tensorflow_serving.apis import (  # noqa: E402
     regression_pb2,
 )
 
+from tests.helpers.held_signature import Held  # noqa: E402
 from tests.helpers.running_server import running, wait_until  # noqa: E402
 from tests.helpers.small_served import echo, small_export  # noqa: E402
 from xmodels.serving.folder import LABELS, SAVED_MODEL  # noqa: E402
@@ -372,22 +373,6 @@ def test_states_and_health_are_said(channel):
     watching.cancel()
 
 
-class Held:
-    """A signature that waits until it is free."""
-
-    def __init__(self, signature):
-        self.signature, self.calls, self.free, self.begun = signature, [], threading.Event(), threading.Event()
-
-    def __getattr__(self, name):
-        return getattr(self.signature, name)
-
-    def __call__(self, values):
-        self.begun.set()
-        assert self.free.wait(20)
-        self.calls.append(list(values["text"]))
-        return self.signature(values)
-
-
 @pytest.fixture
 def held(served):
     """The usual signature of the highest version of `echo`, which waits."""
@@ -440,7 +425,9 @@ def test_calls_are_counted_by_model_and_version(served, stub):
     before = count("OK", "echo", "1"), count("NOT_FOUND", "", "")
     stub.Predict(request_of("echo", version=1, text=["a"]), timeout=20)
     error_of(stub.Predict, request_of("nope", text=["a"]))
-    wait_until(lambda: (count("OK", "echo", "1"), count("NOT_FOUND", "", "")) == (before[0] + 1, before[1] + 1))
+    expected = before[0] + 1, before[1] + 1
+    wait_until(lambda: (count("OK", "echo", "1"), count("NOT_FOUND", "", "")) == expected)
+    assert (count("OK", "echo", "1"), count("NOT_FOUND", "", "")) == expected
 
 
 def test_the_page_knows_all_models_and_versions(served):

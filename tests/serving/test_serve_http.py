@@ -32,6 +32,7 @@ for package in ("starlette", "uvicorn", "prometheus_client", "httpx"):
 
 from starlette.testclient import TestClient  # noqa: E402
 
+from tests.helpers.held_signature import Held  # noqa: E402
 from tests.helpers.served_app import app_of  # noqa: E402
 from xmodels.serving import server  # noqa: E402
 from xmodels.serving.batches import Batches  # noqa: E402
@@ -162,22 +163,6 @@ def test_numbers_are_counted(model):
         'xmodels_waiting_rows{model="echo",version="1"} 0.0',
     ):
         assert line in text.splitlines()
-
-
-class Held:
-    """A signature that waits, counts its calls, and keeps what it was asked."""
-
-    def __init__(self, signature):
-        self.signature, self.calls, self.free, self.begun = signature, [], threading.Event(), threading.Event()
-
-    def __getattr__(self, name):
-        return getattr(self.signature, name)
-
-    def __call__(self, values):
-        self.begun.set()
-        assert self.free.wait(20)
-        self.calls.append(list(values["text"]))
-        return self.signature(values)
 
 
 def question(signature, *texts, **shared):

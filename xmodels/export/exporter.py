@@ -110,25 +110,11 @@ def export(
     server = make_server(run, task, serving_ops, form, numbers)
     with new_folder(export_dir) as path:
         model = os.path.join(path, VERSION)
-        if form.kind == SAVED_MODEL:
-            save(server, model)
-            write_labels(server, model)
-            served = tf.saved_model.load(model).signatures
-            difference = (
-                server.compare(served) if form.is_usual else compare_roughly(run, task, serving_ops, served, numbers)
-            )
-            text = readme(server, served)
-        else:
-            difference = apart.write(server, model, run, form.kind, form.precision)
-            write_labels(server, model)
-            text = apart_readme.readme(server, model, form.kind, form.precision)
+        difference, text = _write_network(server, model, run, task, serving_ops, form, numbers)
         found = None
         if eval_file:
-            network = (
-                server
-                if form.kind != SAVED_MODEL or form.is_usual
-                else make_server(run, task, serving_ops, Form(), numbers)
-            )
+            is_exact = form.kind != SAVED_MODEL or form.is_usual  # the server has the weights of the run as they are
+            network = server if is_exact else make_server(run, task, serving_ops, Form(), numbers)
             found = compare_on(network, model, form, run, eval_file, evaluate)
             os.makedirs(os.path.join(model, os.path.dirname(COMPARISON)), exist_ok=True)
             with open(os.path.join(model, COMPARISON), "w", encoding="utf-8") as file:
@@ -140,6 +126,22 @@ def export(
         with open(os.path.join(path, README), "w", encoding="utf-8") as file:
             file.write(text)
     return Export(export_dir, server.answers, difference, getattr(server, "max_sequence_length", None), found)
+
+
+def _write_network(
+    server: Server, model: str, run: str, task: str, serving_ops: str, form: Form, numbers: Mapping[str, Any]
+) -> tuple[float, str]:
+    """Writes the network of a form and its labels; returns how far it is from the run, and the text of README.md."""
+    if form.kind != SAVED_MODEL:
+        difference = apart.write(server, model, run, form.kind, form.precision)
+        write_labels(server, model)
+        return difference, apart_readme.readme(server, model, form.kind, form.precision)
+    save(server, model)
+    write_labels(server, model)
+    served = tf.saved_model.load(model).signatures
+    if form.is_usual:
+        return server.compare(served), readme(server, served)
+    return compare_roughly(run, task, serving_ops, served, numbers), readme(server, served)
 
 
 def make_server(run: str, task: str, serving_ops: str, form: Form, numbers: Mapping[str, Any]) -> Server:
