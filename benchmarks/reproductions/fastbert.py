@@ -2,10 +2,13 @@
 
     python -m benchmarks.reproductions.fastbert --rows=agnews/test.csv.gz --text_column=2 --label_column=0 --text='lm/*.txt' \\
         --folder=fastbert
+    python -m benchmarks.reproductions.fastbert --parts train.tsv dev.tsv test.tsv --checkpoint=hf:minilm --student_layers=2,4,6 \\
+        --folder=fastbert -- --pooling=mean
 
 The rows are parted once into training, evaluation and test. Without `--checkpoint` a network of 6 layers of 256 is pretrained on
 `--text` and the training rows. Each arm is a fine-tuning of it: FastBERT (`--task=fast_classify`), and for each depth k an ordinary
-classifier on its first k layers. The first seed chooses the rate of each arm on the evaluation rows; the test rows choose nothing.
+classifier on its first k layers. `--student_layers` adds students that begin with those layers, alone and taught, and ONNX files of
+8 bits. The first seed chooses the rate of each arm on the evaluation rows; the test rows choose nothing.
 `--peer` has Hugging Face's BERT learn the same from the same first layers, at the rate that was best for ours: what depth is worth
 there. Interrupted, the same command goes on: what is finished in `--folder` is not made again.
 """
@@ -26,6 +29,7 @@ from benchmarks.reproductions import peer_bert
 from benchmarks.reproductions.commands import fine_tuned, is_finished, make_records, results_of, run, tuned
 from benchmarks.reproductions.fastbert_report import BATCHES, ROUNDS, report
 from benchmarks.reproductions.pages import RESULTS
+from benchmarks.reproductions.students import accuracies, exports_of, students
 from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.tables import Row, read_table
 from data_pipelines.corpora.text_files import open_text
@@ -43,11 +47,17 @@ def parted(options) -> dict[str, str]:
     if all(os.path.isfile(path) for path in paths.values()):
         return paths
     os.makedirs(options.folder, exist_ok=True)
-    rows = read_table(options.rows, Columns(options.text_column, None, options.label_column))
-    rows = list({row.texts: row for row in rows}.values())  # none stands in two parts
-    random.Random(0).shuffle(rows)
-    held, tested = options.eval_rows, options.eval_rows + options.test_rows
-    parts = {"eval": rows[:held], "test": rows[held:tested], "train": rows[tested:][: options.train_rows]}
+    limits = {"train": options.train_rows, "eval": options.eval_rows, "test": options.test_rows}
+    columns = Columns(options.text_column, None, options.label_column)
+    if options.parts:
+        tables = (read_table(path, columns) for path in options.parts)
+        parts = {name: rows[:limit] for (name, limit), rows in zip(limits.items(), tables, strict=True)}
+    else:
+        rows = list({row.texts: row for row in read_table(options.rows, columns)}.values())  # none stands in two parts
+        random.Random(0).shuffle(rows)
+        parts = {}
+        for name in ("eval", "test", "train"):
+            parts[name], rows = rows[: limits[name]], rows[limits[name] :]
     for name, part in parts.items():
         with open(paths[name], "w", encoding="utf-8") as file:
             file.write("text\tlabel\n")
@@ -126,8 +136,8 @@ def arm(options, files, name: str, checkpoint: str) -> list[str]:
     def scored(rate: str, seed: int) -> dict[str, float]:
         found = fine_tuned(
             folder(rate, seed), *options.more, keep_weights=True, init_checkpoint=checkpoint, learning_rate=rate, seed=seed,
-            num_train_epochs=options.epochs, train_batch_size=32, max_seq_length=options.max_seq_length, length_buckets="auto",
-            **{f"{part}_file": path for part, path in files.items()}, **own,
+            num_train_epochs=options.epochs, train_batch_size=options.batch_size, max_seq_length=options.max_seq_length,
+            length_buckets="auto", **{f"{part}_file": path for part, path in files.items()}, **own,
         )  # fmt: skip
         for part in ("checkpoints", "tensorboard"):
             shutil.rmtree(os.path.join(folder(rate, seed), "teacher", part), ignore_errors=True)
@@ -150,7 +160,7 @@ def exits_of(folder: str, rows: list[Row]):
     return Exits(np.load(path))
 
 
-def times(options, fast: str, plain: dict[int, str], rows: list[Row]) -> dict[str, dict[str, float]]:
+def times(options, fast: str, plain: dict[str, str], rows: list[Row]) -> dict[str, dict[str, float]]:
     """{what: {batch: milliseconds a text}} of the first seed's networks, in turns."""
     from xmodels.runs.fine_tuned import load_predictor as load
 
@@ -172,7 +182,7 @@ def times(options, fast: str, plain: dict[int, str], rows: list[Row]) -> dict[st
         return adaptive
 
     arms = {"teacher": teacher} | {f"speed {speed:g}": at(speed) for speed in SPEEDS}
-    loaded = {f"first {depth}": load(folder) for depth, folder in plain.items()}
+    loaded = {name: load(folder) for name, folder in plain.items()}
     arms |= {name: functools.partial(loaded.get, name) for name in loaded}
     found: dict[str, dict[str, float]] = {name: {} for name in arms}
     for batch in BATCHES:
@@ -192,7 +202,10 @@ def measured(options, files, checkpoint: str) -> dict:
     """All that stands in the page."""
     fast = arm(options, files, "fast", checkpoint)
     plain = {k: arm(options, files, f"first-{k}", first_layers(options, checkpoint, k)) for k in options.depths}
+    taught = students(options, files, checkpoint, plain[max(plain)]) if options.student_layers else {}
     peer = {k: peer_accuracies(options, files, k, plain[k][0]) for k in options.depths} if options.peer else {}
+    networks = {f"first {k}": folders[0] for k, folders in plain.items()}
+    networks |= {f"student {name}": folders[0] for name, folders in taught.items()}
     rows, train = read_table(files["test"], Columns()), read_table(files["train"], Columns())
     with open(os.path.join(fast[0], "task.json"), encoding="utf-8") as file:
         labels = json.load(file)["labels"]
@@ -205,7 +218,11 @@ def measured(options, files, checkpoint: str) -> dict:
         "speeds": {speed: [point(each, truth, speed) for each in exits] for speed in SPEEDS},
         "plain": {k: [results_of(folder)["test accuracy"] for folder in folders] for k, folders in plain.items()},
         "peer": peer,
-        "times": times(options, fast[0], {k: folders[0] for k, folders in plain.items()}, rows),
+        "students": {name: accuracies(folders) for name, folders in taught.items()},
+        "exports": exports_of(
+            options, files, plain[max(plain)][0], {name: folders[0] for name, folders in taught.items()}
+        ),
+        "times": times(options, fast[0], networks, rows),
         "words": linear.bag_of_words(train, rows).accuracy,
         "majority": linear.majority(*([row.label for row in part] for part in (train, rows))),
         "config": config_of(fast[0]),
@@ -247,7 +264,9 @@ def point(exits, truth, speed: float) -> tuple[float, float]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", required=True, help="labelled table, which is parted")
+    given = parser.add_mutually_exclusive_group(required=True)
+    given.add_argument("--rows", help="labelled table, which is parted")
+    given.add_argument("--parts", nargs=3, help="labelled tables of training, evaluation and test, in place of --rows")
     parser.add_argument("--text_column")
     parser.add_argument("--label_column")
     parser.add_argument("--text", nargs="*", default=[], help="files to pretrain on")
@@ -262,6 +281,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--depths", default="1,2,3,6", help="of the networks of first layers")
     parser.add_argument("--rates", default="3e-4", help="in rising order")
     parser.add_argument("--distill_rate", default="1e-3")
+    parser.add_argument(
+        "--student_layers", help="of the network with which students begin, counted from 1, such as 2,4,6"
+    )
+    parser.add_argument(
+        "--student_epochs", type=float, default=5, help="in which a student learns the teacher's layers"
+    )
+    parser.add_argument("--batch_size", type=int, default=32)
     parser.add_argument("--epochs", type=float, default=3)
     parser.add_argument("--distill_epochs", type=float, default=5)
     parser.add_argument("--max_seq_length", type=int, default=64)

@@ -158,6 +158,22 @@ def learner_of(strategy, dropout=0.0, policy="float32", jit_compile=True):
         return Learner(strategy, student, streams, optimizer, 1.0, 0, jit_compile), teacher
 
 
+def test_batches_whose_length_is_open_are_compared_alike():
+    """As `--length_buckets` gives them."""
+    objective = taught(bert(2, 2, 12), 8, 12, ((1, 2),))
+    student, batch = bert(1, 1, 8), make_batch()
+
+    def losses(batch):
+        sums, _ = objective.score(objective.forward(student, batch), batch, student)
+        return {name: total / weight for name, (total, weight) in sums.items()}
+
+    signature = {k: tf.TensorSpec([4] + [None] * (v.ndim - 1), v.dtype) for k, v in batch.items()}
+    found, expected = tf.function(losses, input_signature=[signature])(batch), losses(batch)
+    assert found.keys() == set(PARTS)
+    for name in PARTS:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5)
+
+
 def values(part):
     return {name: np.array(weight) for name, weight in named_weights(part).items()}
 

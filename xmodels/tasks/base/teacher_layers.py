@@ -161,6 +161,6 @@ def score_difference(ours, theirs, real):
         real: (R, L), 1.0 for tokens that are not padding.
     """
     seen = ops.logical_and(ours > MASKED / 2, theirs > MASKED / 2)
-    counted = ops.cast(seen, "float32") * ops.reshape(real, (-1, 1, real.shape[1], 1))  # (R, H, L, L)
+    counted = ops.cast(seen, "float32") * ops.expand_dims(real, (1, 3))  # (R, H, L, L)
     squares = ops.square(ours - theirs) * counted
     return ops.sum(squares, axis=(1, 2, 3)) / ops.maximum(ops.sum(counted, axis=(1, 2, 3)), 1.0)
