@@ -1,5 +1,6 @@
 """Fine-tuning by low-rank adapters: what learns, what states hold, and what is handed over."""
 
+import json
 import pathlib
 import re
 
@@ -31,11 +32,12 @@ def flags(tmp_path_factory, zh_vocabulary):
     keras.utils.set_random_seed(0)
     backbone = Bert(BertConfig(len(tokenizer.vocabulary), **SMALL, initializer_stddev=0.2)).initialize()
     write_model(str(folder / "bert"), backbone, None, tokenizer.files(), tokenizer.describe(), "bert")
-    (folder / "train.tsv").write_text("".join((SAMPLES / "train.tsv").read_text().splitlines(True)[:49]))
+    for part, count in (("train", 49), ("dev", 17)):
+        (folder / f"{part}.tsv").write_text("".join((SAMPLES / f"{part}.tsv").read_text().splitlines(True)[:count]))
     return {
         "task": "classify", "init_checkpoint": folder / "bert", "train_file": folder / "train.tsv", "train_batch_size": 16,
         "max_seq_length": 16, "num_train_epochs": 2, "jit_compile": "false", "lora_rank": 2, "save_checkpoints_steps": 4,
-        "learning_rate": 0.05,
+        "learning_rate": 0.05, "eval_file": folder / "dev.tsv", "test_file": folder / "dev.tsv",
     }  # fmt: skip
 
 
@@ -67,6 +69,13 @@ def test_states_hold_adapters_and_the_head_alone(run):
         "lora_kernel_b",
     }
     assert any(name.startswith("objective.classify.head") for name in held)
+
+
+def test_the_best_epoch_is_handed_over_and_scored(run):
+    scores = json.loads((run / "results.json").read_text())["results"]
+    assert scores["test loss"] == pytest.approx(scores["evaluation loss"], rel=1e-5), (
+        "of the weights that are handed over"
+    )
 
 
 @pytest.mark.long
