@@ -551,7 +551,7 @@ np.savez(target, **convert.outputs(convert.load(path)))
 """
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.long
 @pytest.mark.parametrize("backend", [pytest.param(name, marks=pytest.mark.extra(name)) for name in ("jax", "torch")])
 def test_other_backends_compute_the_same_without_tensorflow(tmp_path, backend):
     checkpoint = random_checkpoint()

@@ -136,7 +136,7 @@ def test_other_steps_other_folders_and_other_tasks_are_refused(tmp_path, capsys)
     assert "no task.json" in capsys.readouterr().err
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.extra("torch", "transformers")
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 @pytest.mark.parametrize("pooling", [*theirs.POOLINGS, "max+mean", "last+first"])

@@ -81,7 +81,7 @@ def test_layers_thaw_while_fine_tuning_and_their_rates_stand_in_the_run_folder(s
     assert "--momentum=0.9: adam has no such number. It has --weight_decay, --adam_beta1" in capsys.readouterr().err
 
 
-def test_fine_tuned_run_is_scored_asked_and_exported(street, tmp_path, capsys):
+def test_fine_tuned_run_is_scored_and_asked(street, tmp_path, capsys):
     run = street / "classifier"
     assert invoke("evaluate", model_dir=run, test_file=SAMPLES / "test.tsv", output_file=tmp_path / "scores.json") == 0
     scores = json.loads((tmp_path / "scores.json").read_text())
@@ -96,8 +96,13 @@ def test_fine_tuned_run_is_scored_asked_and_exported(street, tmp_path, capsys):
     capsys.readouterr()
     assert invoke("predict", model_dir=run, input_file=texts) == 0
     assert [bool(line) for line in capsys.readouterr().out.splitlines()] == [True, False, True]
-    assert invoke("export_model", model_dir=run, export_dir=tmp_path / "serving", serving_ops="core") == 0
-    assert (tmp_path / "serving/1/saved_model.pb").is_file() and "curl" in (tmp_path / "serving/README.md").read_text()
+
+
+@pytest.mark.long
+def test_fine_tuned_run_is_exported(street, tmp_path):
+    target = tmp_path / "serving"
+    assert invoke("export_model", model_dir=street / "classifier", export_dir=target, serving_ops="core") == 0
+    assert (target / "1/saved_model.pb").is_file() and "curl" in (target / "README.md").read_text()
 
 
 def test_the_report_of_a_classifier_has_pictures_of_its_answers(street, tmp_path, capsys):
@@ -210,6 +215,7 @@ def test_an_interrupted_fine_tuning_says_how_to_finish_it(street, tmp_path, caps
     )
 
 
+@pytest.mark.long
 def test_finetune_resumes_to_the_same_answers(street, tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     flags = {"init_checkpoint": street / "run", "train_file": SAMPLES / "train.tsv", "max_seq_length": 32}

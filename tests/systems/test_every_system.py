@@ -115,7 +115,7 @@ def test_step_compiled_by_xla_equals_the_plain_one(system_run):
         np.testing.assert_allclose(value, results[1][name], atol=2e-4, err_msg=name)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @of_every_system
 def test_step_in_bfloat16_has_a_loss_and_gradients_near_those_of_float32(system_run):
     """A loss that is not float32 cannot be multiplied by its float32 share, and ends the step."""

@@ -266,6 +266,7 @@ def test_parts_of_a_batch_are_counted_as_often_as_they_are_computed(monkeypatch)
     assert report.cost.memory == COST.memory
 
 
+@pytest.mark.one_in(2)
 @needs_compiler
 @pytest.mark.parametrize("name", [f"{generation}:{slice}" for generation, slice in EXAMPLES.items()])
 def test_every_generation_has_its_devices(name, tmp_path):
@@ -309,7 +310,7 @@ def test_a_step_that_jax_cannot_build_says_so():
 FURTHER = "roberta", "albert", "ernie", "ernie2", "spanbert", "xlnet", "mass", "unilm", "t5", "marian", "rnn_search"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @needs_compiler
 @pytest.mark.parametrize(
     ("name", "backend"),
