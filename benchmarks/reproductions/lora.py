@@ -29,11 +29,11 @@ FULL, HEAD, SCRATCH = "all weights", "the head alone", "all weights, from random
 LOW, USUAL, WIDE = "LoRA 1: query, value", "LoRA 8: query, value", "LoRA 8: all kernels"
 KERNELS = "query,key,value,merge,expand,contract"
 ARMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # flags, rates
-    FULL: ((), ("5e-5", "1e-4", "2e-4")),
-    LOW: (("--lora_rank=1",), ("1e-3", "3e-3", "1e-2")),
-    USUAL: (("--lora_rank=8",), ("5e-4", "1e-3", "3e-3")),
-    WIDE: (("--lora_rank=8", f"--lora_layers={KERNELS}"), ("5e-4", "1e-3", "3e-3")),
-    HEAD: (("--freeze_backbone",), ("3e-3", "1e-2", "3e-2")),
+    FULL: ((), ("5e-5", "1e-4")),
+    LOW: (("--lora_rank=1",), ("1e-3", "3e-3")),
+    USUAL: (("--lora_rank=8",), ("1e-3", "3e-3")),
+    WIDE: (("--lora_rank=8", f"--lora_layers={KERNELS}"), ("5e-4", "1e-3")),
+    HEAD: (("--freeze_backbone",), ("1e-2", "3e-2")),
     SCRATCH: (("--random_init",), ("1e-4", "3e-4")),
 }
 

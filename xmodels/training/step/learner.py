@@ -19,6 +19,7 @@ from xmodels.objectives.base import Objective
 from xmodels.training.optimizers.grouped import GroupedOptimizer
 from xmodels.training.optimizers.optimizers import prepare
 from xmodels.training.states.averaging import MovingAverage, NonMonotonicAverage
+from xmodels.training.step.graphs import function_of
 from xmodels.training.step.guard import Guard
 from xmodels.training.step.loss_weights import LossWeights
 from xmodels.training.step.precision import ONCE, LossScale
@@ -115,7 +116,7 @@ class Learner:
         self._steps = {}
         for name, each in self.passes.items():
             each.build(self.variables)
-            self._steps[name] = tf.function(functools.partial(self._train, name), reduce_retracing=True)
+            self._steps[name] = function_of(self, functools.partial(self._train, name), reduce_retracing=True)
 
     def _full(self, stream: str, name: str) -> str:
         return f"{stream}/{name}" if len(self.streams) > 1 else name

@@ -1,6 +1,5 @@
 """The forward and backward pass of one stream on one replica."""
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from xmodels.models.backbone import named_weights
 from xmodels.training.step.accumulation import accumulate
 from xmodels.training.step.carried import Carried
 from xmodels.training.step.first_batch import check_lengths
+from xmodels.training.step.graphs import function_of
 from xmodels.training.step.precision import ONCE
 from xmodels.training.step.sparse import Table, is_sparse, no_gradient
 from xmodels.training.step.streams import Stream
@@ -57,9 +57,10 @@ class StreamPass:
             if name in part.sparse_tables
         }
         self.sparse = [id(variable) in tables for variable in self.variables]
-        self.gradients = tf.function(self.compute_gradients, jit_compile=self.jit_compile or None, autograph=False)
-        # A partial, or TensorFlow takes the functions of all streams for a single one that is retraced, and warns.
-        self.evaluate_batch = tf.function(functools.partial(self._evaluate_batch), autograph=False)
+        self.gradients = function_of(
+            self, self.compute_gradients, jit_compile=self.jit_compile or None, autograph=False
+        )
+        self.evaluate_batch = function_of(self, self._evaluate_batch, autograph=False)
 
     def local_gradients(self, batch, inverse, replica, iterations):
         """Computes this replica's share of a batch: gradients and (sum, weight) pairs, summed over micro-batches, and the new memory.
