@@ -17,7 +17,8 @@ def function_of(owner: Any, function: Callable, **options) -> Callable:
     graphs: list[tf.Graph] = []
 
     def noted(*args, **kwargs):
-        graphs.append(tf.compat.v1.get_default_graph())
+        if tf.inside_function():  # and not run eagerly, where the graph would be that of the process
+            graphs.append(tf.compat.v1.get_default_graph())
         return function(*args, **kwargs)
 
     weakref.finalize(owner, _dismantle, graphs).atexit = False
