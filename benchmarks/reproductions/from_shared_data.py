@@ -242,6 +242,43 @@ def sentence_scores(place: Place) -> list[str]:
     return ["sentence_scores", *files, f"--folder={os.path.join(place.work, 'sentence_scores_en')}"]
 
 
+def mt_dnn(place: Place) -> list[str]:
+    """Six English tasks of four kinds; `--init_checkpoint` names the network, behind `--`."""
+    single, pair = "classification", "sentence_pair"
+    tasks = {
+        "sst2": ("classify", [f"{single}/sst2-en/{part}.tsv" for part in ("train", "dev", "test")], (0, None, 1)),
+        "cola": ("classify", [f"{single}/cola-en/in_domain_{part}.tsv" for part in ("train", "dev")], (3, None, 1)),
+        "snli": ("san", [f"{pair}/snli-en/{part}.txt.gz" for part in ("dev", "test")], (1, 0, 2)),
+        "mrpc": ("san", [f"{pair}/mrpc-en/msr_paraphrase_{part}" for part in ("train.txt.gz", "test.txt")], (3, 4, 0)),
+        "stsb": ("regress", [f"{pair}/stsb-en/stsb-en-{part}.csv" for part in ("train", "dev", "test")], (0, 1, 2)),
+        "wikiqa": ("rank", [f"retrieval/wikiqa-en/{part}" for part in ("train.txt.gz", "dev.txt", "test.txt.gz")], (0, 1, 2)),
+    }  # fmt: skip
+    further = {"cola": {"best_metric": "mcc"}, "wikiqa": {"train_batch_size": 4, "list_size": 4}}
+    made = {}
+    for name, (kind, files, columns) in tasks.items():
+        parts = dict(zip(("train_file", "eval_file", "test_file"), map(place.given, files), strict=False))
+        places = dict(zip(("text_column", "text_pair_column", "label_column"), columns, strict=True))
+        made[name] = {
+            "task": kind,
+            **parts,
+            **{k: v for k, v in places.items() if v is not None},
+            **further.get(name, {}),
+        }
+    path = place.made("mt_dnn_en/tasks.yaml")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with whole_file(path, "w") as file:  # JSON is YAML
+        json.dump(
+            {"defaults": {"max_seq_length": 64, "train_batch_size": 16, "task_dropout": 0.1}, "tasks": made},
+            file,
+            indent=1,
+        )
+    return [
+        "mt_dnn", f"--tasks_file={path}", "--target=snli", f"--folder={os.path.join(place.work, 'mt_dnn_en', 'runs')}", "--rows=600",
+        "--dev_rows=300", "--epochs=2", "--rates=5e-5,1e-4", "--optimizer=bert_adamw", "--fractions=0.01,0.1,1",
+        "--least_steps=75",
+    ]  # fmt: skip
+
+
 def readouts(place: Place) -> list[str]:
     """Each way of reading a text, with networks of the family's English page and topics of news."""
     news = ["classification/agnews-en/test.csv.gz"]
@@ -349,6 +386,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "readouts_pretraining_en": (35, readouts_of_pretraining),
     "few_labels_en": (120, few_labels),
     "sentence_scores_en": (60, sentence_scores),
+    "mt_dnn": (80, mt_dnn),
     "siatl_en": (6, siatl),
     "elmo_en": (25, elmo),
     "effect_masks_en": (60, effect("masks")),

@@ -24,7 +24,7 @@ import sys
 from benchmarks.measure import table
 from benchmarks.reproductions import mt_dnn_baselines, peer_mt_dnn
 from benchmarks.reproductions.commands import fine_tuned, is_finished, network_of, results_of, run
-from benchmarks.reproductions.pages import environment, mean_and_deviation, verdict, write_page
+from benchmarks.reproductions.pages import RESULTS, environment, mean_and_deviation, verdict, write_page
 
 NAME = "mt_dnn"
 COLUMNS = ("text_column", "text_pair_column", "label_column")
@@ -72,6 +72,12 @@ def parse(arguments) -> argparse.Namespace:
         "--peer", type=float, default=None, help="rate at which Hugging Face's BERT learns the tasks too"
     )
     parser.add_argument("--smoke", action="store_true", help="a few rows and steps: whether all of it works")
+    parser.add_argument("--results", default=RESULTS, help="where the page goes")
+    parser.add_argument(
+        "more",
+        nargs="*",
+        help="behind `--`: further flags of finetune and multitask, such as --mixed_precision=bfloat16",
+    )
     flags = parser.parse_args(arguments)
     if flags.smoke:
         vars(flags).update(SMOKE)
@@ -166,7 +172,7 @@ def multitask(flags, tasks: dict[str, Task], label: str, seed: int, rate: float)
         with open(path, "w", encoding="utf-8") as file:  # JSON is YAML
             json.dump({"tasks": {n: {"task": t.kind, **t.flags, **t.files} for n, t in tasks.items()}}, file, indent=1)
         given = {"tasks_file": path, "init_checkpoint": flags.init_checkpoint, "model_dir": folder}
-        run("multitask", **given, **shared(flags, seed, rate, flags.epochs))
+        run("multitask", *flags.more, **given, **shared(flags, seed, rate, flags.epochs))
     return folder
 
 
@@ -175,7 +181,7 @@ def finetune(
 ) -> dict[str, float]:
     """The scores of a run of one task."""
     return fine_tuned(
-        os.path.join(flags.folder, f"{label}_{seed}_{rate:g}"),
+        os.path.join(flags.folder, f"{label}_{seed}_{rate:g}"), *flags.more,
         **shared(flags, seed, rate, epochs or flags.epochs), init_checkpoint=origin, task=task.kind, **task.flags, **task.files,
         **others,
     )  # fmt: skip
@@ -291,7 +297,8 @@ def write_report(flags, tasks, scores, few, heads, peer) -> str:
     }  # fmt: skip
     parts = [
         f"The network: {network_of(flags.init_checkpoint)}. {flags.epochs:g} passes over each task, `{flags.optimizer}`, rates of "
-        f"{', '.join(f'{rate:g}' for rate in flags.rates)}; runs with few labels have {flags.least_steps} updates or more.\n\n"
+        f"{', '.join(f'{rate:g}' for rate in flags.rates)}; runs with few labels have {flags.least_steps} updates or more"
+        f"{''.join(f', `{flag}`' for flag in flags.more)}.\n\n"
         f"Test scores in percent, mean and deviation over the seeds {', '.join(map(str, flags.seeds))}. "
         "The rate of each arm is the best on development rows. Of lists `majority` is an order by chance and the bag of words the "
         "cosine of query and candidate; of numbers it is their mean and a ridge regression.",
@@ -305,8 +312,8 @@ def write_report(flags, tasks, scores, few, heads, peer) -> str:
         *(of_peer(flags, peer) if peer else ()),
         environment(f"python -m benchmarks.reproductions.{NAME} …", flags.seeds),
     ]
-    folder = {"folder": flags.folder} if flags.smoke else {}  # a trial is no result
-    return write_page(NAME, "MT-DNN: tasks learnt together", parts, **folder)
+    folder = flags.folder if flags.smoke else flags.results  # a trial is no result
+    return write_page(NAME, "MT-DNN: tasks learnt together", parts, folder)
 
 
 if __name__ == "__main__":
