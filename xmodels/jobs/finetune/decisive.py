@@ -1,6 +1,7 @@
 """The score that chooses the best epoch of a fine-tuning: of the metrics that the steps count, or of answers, where those lack it."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 
 import numpy as np
@@ -41,7 +42,8 @@ class Evaluation:
         settings = getattr(self.task, "settings", {})
         self.tuned = tuple(name for name in self.score.CHOSEN if name in settings)
         self._fixed = {name: settings[name] for name in self.score.SETTINGS if name in settings}
-        self._predict = tf.function(self._outputs, reduce_retracing=True, autograph=False)
+        # A partial, as in `training.step.graphs`: functions of several runs are no single one that is retraced.
+        self._predict = tf.function(functools.partial(self._outputs), reduce_retracing=True, autograph=False)
         self._sets: dict[int, tuple[object, tf.data.Dataset]] = {}  # by the identity of a source, which is kept too
 
     def means(self, source, settings: dict | None = None) -> dict[str, float]:

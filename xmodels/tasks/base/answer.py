@@ -4,6 +4,7 @@
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -230,7 +231,8 @@ def compile_answer(answer: Callable) -> Callable:
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
-        graph = tf.function(answer, reduce_retracing=True, autograph=False)
+        # A partial, or TensorFlow takes the functions of all predictors for a single one that is retraced, and warns.
+        graph = tf.function(functools.partial(answer), reduce_retracing=True, autograph=False)
 
         def function(features):
             return graph({name: tf.constant(value) for name, value in features.items()})
