@@ -465,6 +465,7 @@ def test_help_lists_every_mixer_with_its_numbers():
 OTHERS = [name for name in CAUSAL if name != mixers.DEFAULT]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [OTHERS[0], *(pytest.param(n, marks=pytest.mark.long) for n in OTHERS[1:])])
 def test_a_system_trains_with_it_and_goes_on_with_its_texts(name, tmp_path, stream_records, zh_vocabulary):
     sizes = {"num_layers": 1, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32, "max_sequence_length": 64}

@@ -414,6 +414,7 @@ def asked_of_states(task, file, start, run):
     return invoke("finetune", task=task, init_checkpoint=start, model_dir=run, train_file=file, **flags)
 
 
+@pytest.mark.long
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("task", ["tag", "answer_span"])
 def test_the_encoder_of_an_encoder_decoder_tags_words_and_finds_answers(task, words_and_questions, tmp_path, capsys):

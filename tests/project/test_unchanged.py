@@ -85,6 +85,7 @@ def test_fine_tuning():
     assert_kept(small_runs.finetune(), golden()["fine_tuning"], "fine_tuning")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", [name if name == "classifier" else long(name) for name in SERVED])
 def test_what_is_served(run):
     small_runs.finetune() if run == "classifier" else small_runs.pretrain(run)

@@ -24,7 +24,6 @@ ROWS = 4  # of the batch that is learnt
 # One of each kind of network and of objective. The others are alike but for what has tests of its own, or trained by such tests.
 KINDS = (
     "bert",
-    "electra",
     "xlnet",
     "gpt2",
     "transformer_xl",

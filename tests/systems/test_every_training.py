@@ -55,6 +55,7 @@ def whole(request, zh_vocabulary, records_of, tmp_path_factory):
     return recipe, source, folder, run(make_learner(recipe, source), folder)
 
 
+@pytest.mark.long
 @pytest.mark.one_in(2)
 def test_a_resumed_run_equals_an_uninterrupted_one(whole, tmp_path):
     recipe, source, folder, values = whole

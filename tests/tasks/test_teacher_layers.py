@@ -230,6 +230,7 @@ def test_half_precision_learns_the_same_and_the_student_alone_drops(float32):
     assert tape.gradient(value, [v.value for v in dropping.variables]) == [None] * len(dropping.variables)
 
 
+@pytest.mark.long
 def test_the_teacher_counts_once_in_the_operations_of_a_step_and_in_its_memory():
     learner, teacher = learner_of("one_device", jit_compile=False)
     batch = {name: tf.constant(value) for name, value in make_batch().items()}
@@ -288,14 +289,19 @@ def flags(teacher):
 @pytest.fixture(scope="module")
 def whole(flags, tmp_path_factory):
     run = tmp_path_factory.mktemp("whole") / "run"
-    assert invoke("finetune", **flags, model_dir=run, eval_file=SAMPLES / "dev.tsv", dry_run="true") == 0
-    assert not run.exists()
     assert invoke("finetune", **flags, model_dir=run) == 0
     return run
 
 
 def weights(run):
     return read_weights(run / "backbone/weights.safetensors")
+
+
+@pytest.mark.long
+def test_a_dry_run_shows_both_phases_and_writes_nothing(flags, tmp_path):
+    run = tmp_path / "run"
+    assert invoke("finetune", **flags, model_dir=run, eval_file=SAMPLES / "dev.tsv", dry_run="true") == 0
+    assert not run.exists()
 
 
 def test_layers_come_first_and_nothing_of_the_teacher_is_kept(teacher, whole):

@@ -69,6 +69,7 @@ def test_its_gradient_reaches_the_weights_also_of_what_is_recomputed(costly, mon
     assert max(np.abs(a - b).max() for a, b in zip(found, without, strict=True)) > 1e-2
 
 
+@pytest.mark.long
 def test_micro_batches_add_up_to_the_whole_batch(costly):
     batches = list(make_batches(2, rows=8))
     whole = make_learner()

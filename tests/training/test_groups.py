@@ -173,6 +173,7 @@ def test_a_run_resumes_bitwise_while_groups_thaw_and_weights_change(tmp_path):
     assert {name.split(".")[0] for name in again.optimizer.named_variables} == {"rest", "blocks", "tables"}
 
 
+@pytest.mark.long
 def test_states_of_runs_without_groups_continue_with_layers_as_groups(tmp_path):
     """The flags of layer-wise rates make groups that share one optimizer, whose state has the names of always."""
     before = learner_of(whole=optimization("adamw", layerwise_lr_decay=0.5, thaw_steps=1), clip_norm=0.3)

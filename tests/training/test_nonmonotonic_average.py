@@ -58,6 +58,7 @@ def test_it_is_the_mean_of_the_weights_after_each_step_from_then_on_and_leaves_t
     assert largest_difference(values(learner), mean) < 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_state_holds_average_and_losses(begun, tmp_path):

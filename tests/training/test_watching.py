@@ -123,6 +123,7 @@ def test_log_tells_norms_use_of_the_peak_and_predictions(watched):
     assert samples[0]["examples"][0]["answers"]["second segment"][1] in ("follows", "is another")
 
 
+@pytest.mark.long
 def test_profile_of_some_steps_and_text_for_tensorboard_are_written(watched):
     assert glob.glob(os.path.join(watched, "tensorboard/plugins/profile/*/*.xplane.pb"))
     tags = set()

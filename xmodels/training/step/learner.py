@@ -348,9 +348,7 @@ class Learner:
         """Returns what a log says of groups of weights that learn apart: `GROUP/learning_rate` and `GROUP/gradient_norm`; and of
         weights of losses that change, `LOSS/weight`."""
         found = self.optimizer.report(self.variables, self.gradient_norms.numpy())
-        for name, weight in self.loss_weights.changing(self.step).items():
-            found[f"{name}/weight"] = weight
-        return found
+        return found | {f"{name}/weight": value for name, value in self.loss_weights.changing(self.step).items()}
 
     def count_units(self, totals) -> dict[str, tuple[float, float]]:
         """Returns {unit: (count without padding, count with padding)} over all streams, from the stacked pairs of steps."""
