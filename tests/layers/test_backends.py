@@ -61,7 +61,7 @@ def names_of_weights():
 
 
 def written(folder):
-    generator = load_generator(folder)
+    generator = load_generator(str(folder))
     return [generator.generate(TEXTS, how, max_new_tokens=5) for how in HOW]
 
 
