@@ -234,6 +234,14 @@ def few_labels(place: Place) -> list[str]:
     ]
 
 
+def lora(place: Place) -> list[str]:
+    """Adapters on sentiment; `--checkpoint` names the network, behind `--`."""
+    files, columns = FEW["sentiment"]
+    made = parted(place, "few_labels_en/sentiment", [f"classification/{file}" for file in files], columns, 5000)
+    parts = (f"--{part}={path}" for part, path in made.items())
+    return ["lora", *parts, f"--folder={os.path.join(place.work, 'lora_en')}"]
+
+
 def sentence_scores(place: Place) -> list[str]:
     """Graded pairs; `--published` names the network, behind `--`."""
     files = (
@@ -385,6 +393,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "readouts_pairs_en": (20, readouts_of_pairs),
     "readouts_pretraining_en": (35, readouts_of_pretraining),
     "few_labels_en": (120, few_labels),
+    "lora_en": (40, lora),
     "sentence_scores_en": (60, sentence_scores),
     "mt_dnn": (80, mt_dnn),
     "siatl_en": (6, siatl),
