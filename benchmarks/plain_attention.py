@@ -10,7 +10,6 @@ gradient of the inputs from those of `multi_head` is shown. Without PyTorch its 
 
 import json
 import os
-import resource
 import tempfile
 
 import numpy as np
@@ -122,7 +121,6 @@ def main() -> None:
     parser.add_argument("--causal", action="store_true", help="of one measurement")
     args = parser.parse_args()
     if args.method == "step":
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         given = args.length, args.causal
         result = theirs(*given) if args.name == PEER else ours(OURS[args.name], *given)
         np.savez(os.path.join(args.folder, "found.npz"), *result.pop("found"))

@@ -26,9 +26,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.reproductions import peer_bert
-from benchmarks.reproductions.commands import fine_tuned, is_finished, make_records, results_of, run, tuned
+from benchmarks.reproductions.commands import fine_tuned, is_finished, make_records, run, tuned
 from benchmarks.reproductions.fastbert_report import BATCHES, ROUNDS, report
-from benchmarks.reproductions.pages import RESULTS
+from benchmarks.reproductions.pages import RESULTS, take_further_flags
 from benchmarks.reproductions.students import accuracies, exports_of, students
 from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.tables import Row, read_table
@@ -216,7 +216,7 @@ def measured(options, files, checkpoint: str) -> dict:
         "truth": truth,
         "curve": [[point(each, truth, speed) for each in exits] for speed in CURVE],
         "speeds": {speed: [point(each, truth, speed) for each in exits] for speed in SPEEDS},
-        "plain": {k: [results_of(folder)["test accuracy"] for folder in folders] for k, folders in plain.items()},
+        "plain": {k: accuracies(folders) for k, folders in plain.items()},
         "peer": peer,
         "students": {name: accuracies(folders) for name, folders in taught.items()},
         "exports": exports_of(
@@ -296,7 +296,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--results", default=RESULTS, help="folder of page and picture")
     parser.add_argument("--peer", choices=("first", "mean", "max", "mean+max"), help="Hugging Face's BERT too, by Muon, with this "
                         "pooling, which should be that of ours; needs torch and transformers")  # fmt: skip
-    parser.add_argument("more", nargs="*", help="behind `--`: further flags of finetune, such as --pooling=mean")
+    take_further_flags(parser)
     options = parser.parse_args()
     options.depths, options.seeds = ([int(x) for x in text.split(",")] for text in (options.depths, options.seeds))
     options.rates = options.rates.split(",")

@@ -15,7 +15,7 @@ import os
 from benchmarks.measure import table
 from benchmarks.reproductions import tagging
 from benchmarks.reproductions.commands import fine_tuned, network_of, tuned
-from benchmarks.reproductions.pages import environment, mean_and_deviation, verdict, write_page
+from benchmarks.reproductions.pages import environment, mean_and_deviation, take_further_flags, verdict, write_page
 
 BATCH = 16
 EVALUATIONS = 4  # of a fine-tuning, which choose the state that is kept
@@ -128,9 +128,7 @@ def parsed(arguments):
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--bilstm_dim", type=int, default=128)
     parser.add_argument("--max_seq_length", type=int, default=128)
-    parser.add_argument(
-        "more", nargs="*", help="behind `--`: further flags of finetune, such as --mixed_precision=bfloat16"
-    )
+    take_further_flags(parser)
     return parser.parse_args(arguments)
 
 

@@ -22,6 +22,7 @@ from benchmarks.reproductions.pages import (
     RESULTS,
     environment,
     mean_and_deviation,
+    take_further_flags,
     verdict,
     write_page,
     write_picture,
@@ -235,9 +236,7 @@ def parsed(arguments):
     parser.add_argument("--max_seq_length", type=int, default=64)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--results", default=RESULTS, help="folder of page and picture")
-    parser.add_argument(
-        "more", nargs="*", help="behind `--`: further flags of finetune, such as --mixed_precision=bfloat16"
-    )
+    take_further_flags(parser)
     options = parser.parse_args(arguments)
     options.rows.sort()
     options.chosen = {}

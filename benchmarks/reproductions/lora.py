@@ -17,7 +17,14 @@ import sys
 
 from benchmarks.measure import table
 from benchmarks.reproductions.commands import fine_tuned, kept, network_of, tuned
-from benchmarks.reproductions.pages import RESULTS, environment, mean_and_deviation, verdict, write_page
+from benchmarks.reproductions.pages import (
+    RESULTS,
+    environment,
+    mean_and_deviation,
+    take_further_flags,
+    verdict,
+    write_page,
+)
 from benchmarks.reproductions.shared_inputs import write_table
 from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.tables import read_table
@@ -144,9 +151,7 @@ def parsed(arguments):
     parser.add_argument("--epochs", type=float, default=3)
     parser.add_argument("--max_seq_length", type=int, default=64)
     parser.add_argument("--results", default=RESULTS, help="where the page goes")
-    parser.add_argument(
-        "more", nargs="*", help="behind `--`: further flags of finetune, such as --mixed_precision=bfloat16"
-    )
+    take_further_flags(parser)
     return parser.parse_args(arguments)
 
 

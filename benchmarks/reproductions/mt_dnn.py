@@ -24,7 +24,14 @@ import sys
 from benchmarks.measure import table
 from benchmarks.reproductions import mt_dnn_baselines, peer_mt_dnn
 from benchmarks.reproductions.commands import fine_tuned, is_finished, network_of, results_of, run
-from benchmarks.reproductions.pages import RESULTS, environment, mean_and_deviation, verdict, write_page
+from benchmarks.reproductions.pages import (
+    RESULTS,
+    environment,
+    mean_and_deviation,
+    take_further_flags,
+    verdict,
+    write_page,
+)
 
 NAME = "mt_dnn"
 COLUMNS = ("text_column", "text_pair_column", "label_column")
@@ -73,11 +80,7 @@ def parse(arguments) -> argparse.Namespace:
     )
     parser.add_argument("--smoke", action="store_true", help="a few rows and steps: whether all of it works")
     parser.add_argument("--results", default=RESULTS, help="where the page goes")
-    parser.add_argument(
-        "more",
-        nargs="*",
-        help="behind `--`: further flags of finetune and multitask, such as --mixed_precision=bfloat16",
-    )
+    take_further_flags(parser)
     flags = parser.parse_args(arguments)
     if flags.smoke:
         vars(flags).update(SMOKE)

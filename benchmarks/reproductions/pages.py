@@ -3,6 +3,7 @@
 Pages hold no dates and no timings: the same command on the same machine gives the same page.
 """
 
+import argparse
 import os
 import statistics
 from collections.abc import Callable, Sequence
@@ -37,6 +38,13 @@ def environment(command: str, seeds: Sequence[int], cores: int = 1) -> str:
     """How the page was made: the command, the seeds, versions and processors."""
     numbers = ", ".join(map(str, seeds))
     return f"    {command}\n\nSeeds {numbers}. {machine(cores)}"
+
+
+def take_further_flags(parser: argparse.ArgumentParser) -> None:
+    """Lets a reproduction pass on flags, as `options.more`."""
+    parser.add_argument(
+        "more", nargs="*", help="behind `--`: further flags of finetune, such as --mixed_precision=bfloat16"
+    )
 
 
 def changed(flags, defaults, names: Sequence[str]) -> list[str]:

@@ -26,7 +26,14 @@ import numpy as np
 
 from benchmarks.measure import table
 from benchmarks.reproductions.commands import fine_tuned, kept, network_of, run, tuned
-from benchmarks.reproductions.pages import RESULTS, environment, mean_and_deviation, verdict, write_page
+from benchmarks.reproductions.pages import (
+    RESULTS,
+    environment,
+    mean_and_deviation,
+    take_further_flags,
+    verdict,
+    write_page,
+)
 from benchmarks.reproductions.shared_inputs import write_table
 from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.tables import Row, read_table
@@ -227,9 +234,7 @@ def parsed(arguments):
     parser.add_argument("--rates", nargs="+", default=["5e-5", "1e-4"])
     parser.add_argument("--epochs", type=float, default=2)
     parser.add_argument("--results", default=RESULTS, help="where the page goes")
-    parser.add_argument(
-        "more", nargs="*", help="behind `--`: further flags of finetune, such as --mixed_precision=bfloat16"
-    )
+    take_further_flags(parser)
     return parser.parse_args(arguments)
 
 

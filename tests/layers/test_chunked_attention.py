@@ -11,6 +11,7 @@ from xmodels.layers.dropout import active_seed, dropout_seed
 from xmodels.layers.initialization import gpt
 from xmodels.models.backbone import named_weights
 from xmodels.models.bert import BertConfig
+from xmodels.training.watching import flops
 
 LENGTH, WIDTH = 23, 16
 
@@ -85,3 +86,11 @@ def test_chunks_draw_masks_of_their_own():
 def test_a_size_of_chunks_below_one_is_refused():
     with pytest.raises(ValueError, match="`chunk_size` must be at least 1. Received: 0"):
         make("chunked", chunk_size=0)
+
+
+def test_a_pass_counts_as_many_operations_as_that_of_attention_at_once():
+    found = [
+        flops.count(flops.trace(lambda features, m=mixer: m(features["x"]), {"x": inputs(0, 24)}))
+        for mixer in (make("multi_head"), make("chunked", chunk_size=8))
+    ]
+    assert found[0] == found[1]

@@ -56,6 +56,13 @@ def adapter_weights(layer: keras.layers.Layer) -> dict[str, Any]:
     return {name: weight for name, weight in named_weights(layer).items() if is_of_adapter(name)}
 
 
+def clear_adapters(layer: keras.layers.Layer) -> None:
+    """Makes adapters add nothing to their kernels."""
+    for name, weight in named_weights(layer).items():
+        if name.endswith(B):
+            weight.assign(keras.ops.zeros_like(weight))
+
+
 def is_of_adapter(name: str) -> bool:
     """Returns whether a weight is that of an adapter."""
     return "lora_" in name.rpartition(".")[2]

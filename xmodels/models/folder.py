@@ -21,8 +21,7 @@ from data_pipelines.errors import CheckpointError
 from data_pipelines.files import give_usual_mode
 from data_pipelines.text.tokenizer_settings import ASSETS
 from xmodels.layers.poolings import KNOWN, is_known
-from xmodels.models.adapters import B as SECOND_FACTOR
-from xmodels.models.adapters import is_of_adapter, merged_weights
+from xmodels.models.adapters import clear_adapters, is_of_adapter, merged_weights
 from xmodels.models.backbone import Backbone, named_weights
 from xmodels.models.config import Config, TokenConfig
 
@@ -147,15 +146,13 @@ def assign(prefix: str, layer, values: Mapping[str, np.ndarray], source: str) ->
     Raises:
         CheckpointError: lists weights that are missing, unexpected (below `prefix`) or of another shape. Nothing is assigned then.
     """
-    named = named_weights(layer)
-    wanted = {f"{prefix}.{name}": variable for name, variable in named.items() if not is_of_adapter(name)}
+    named = named_weights(layer).items()
+    wanted = {f"{prefix}.{name}": variable for name, variable in named if not is_of_adapter(name)}
     shapes = {name: tuple(values[name].shape) for name in values if name.startswith(f"{prefix}.")}
     report_misfits({name: tuple(variable.shape) for name, variable in wanted.items()}, shapes, source)
     for name, variable in wanted.items():
         variable.assign(values[name])
-    for name, variable in named.items():
-        if name.endswith(SECOND_FACTOR):
-            variable.assign(np.zeros(variable.shape, "float32"))
+    clear_adapters(layer)
 
 
 def report_misfits(wanted: Mapping[str, tuple], found: Mapping[str, tuple], source: str) -> None:

@@ -68,11 +68,25 @@ def _positions(batch) -> int:
 def count(graph: tf.Graph) -> float:
     """FLOPs of the matrix multiplications of a graph with static shapes, and of the functions that it calls.
 
-    The body of a loop counts as often as its `maximum_iterations` says, or once where it says nothing.
+    What no output needs is not counted: TensorFlow leaves it out, such as the element that `keras.ops.map` tries beforehand. The
+    body of a loop counts as often as its `maximum_iterations` says, or once where it says nothing.
     """
     definition = graph.as_graph_def(add_shapes=True)
     library = {function.signature.name: function for function in definition.library.function}
-    return _count(definition.node, _shapes(definition.node), library)
+    nodes = _needed(definition.node, [tensor.op.name for tensor in graph.outputs])
+    return _count(nodes, _shapes(definition.node), library)
+
+
+def _needed(nodes, outputs: list[str]) -> list:
+    """Returns the nodes on which the outputs depend."""
+    by_name, waiting = {node.name: node for node in nodes}, list(outputs)
+    found: dict = {}
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = by_name[name]
+            waiting += map(_source, by_name[name].input)
+    return list(found.values())
 
 
 def _count(nodes, shapes, library) -> float:
