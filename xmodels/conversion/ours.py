@@ -62,8 +62,9 @@ def write(path: str, loaded: Checkpoint) -> None:
     tokenizer = loaded.tokenizer
     files, settings = (tokenizer.files, None if tokenizer.unsure else tokenizer.settings) if tokenizer else (None, None)
     folder.write_values(
-        path, loaded.model, loaded.config, loaded.values, files, settings, loaded.labels, loaded.system, loaded.pooling
-    )
+        path, loaded.model, loaded.config, loaded.values, files, settings, loaded.labels, loaded.system, loaded.pooling,
+        loaded.settings.get("label_counts"),
+    )  # fmt: skip
 
 
 def _model_folder(path: str) -> str:
@@ -106,6 +107,8 @@ def _read_description(path: str) -> dict[str, Any]:
     is_of_run = os.path.basename(os.path.abspath(path)) == folder.BACKBONE_FOLDER and os.path.isfile(task)
     settings = folder.read_json(task).get("settings") if is_of_run else None
     settings = settings if isinstance(settings, dict) else {}
+    if not is_of_run and (counts := folder.read_label_counts(path)):
+        settings = {"label_counts": counts}
     return {"system": folder.read_system(path), "pooling": folder.read_pooling(path), "settings": settings}
 
 

@@ -215,7 +215,8 @@ def write_model(
     if heads is not None:
         values |= values_of(heads.prefix, heads)
     labels, pooling = getattr(heads, "label_names", None), getattr(heads, "pooling", None)
-    write_values(path, name_of(type(backbone)), backbone.config, values, vocabulary, tokenizer, labels, system, pooling)
+    counts, model = getattr(heads, "label_counts", None), name_of(type(backbone))
+    write_values(path, model, backbone.config, values, vocabulary, tokenizer, labels, system, pooling, counts)
 
 
 def write_values(
@@ -228,6 +229,7 @@ def write_values(
     labels: Sequence[str] | None = None,
     system: str | None = None,
     pooling: str | None = None,
+    label_counts: Sequence[int] | None = None,
 ) -> None:
     """Writes named weights into the folder `path`, which must exist, without building the network.
 
@@ -237,6 +239,7 @@ def write_values(
         vocabulary, tokenizer, system: as in `write_model`.
         labels: the names of the classes of a classifier.
         pooling: the pooling of the head of a task, a name in `layers.poolings`; None for that of the system's paper.
+        label_counts: how often each class occurs, where a hierarchical softmax asks for it.
     """
     values = {name: np.ascontiguousarray(value) for name, value in add_differences(values).items()}
     write_weights(values, os.path.join(path, WEIGHTS), "xmodels")
@@ -245,7 +248,8 @@ def write_values(
     if tokenizer is not None:
         files[TOKENIZER] = json.dumps(tokenizer, indent=2) + "\n"
     if labels is not None:
-        files[LABELS] = json.dumps({"labels": list(labels)}, indent=2, ensure_ascii=False) + "\n"
+        counts = {"counts": list(label_counts)} if label_counts else {}
+        files[LABELS] = json.dumps({"labels": list(labels), **counts}, indent=2, ensure_ascii=False) + "\n"
     for name, text in files.items():
         with open(os.path.join(path, name), "w", encoding="utf-8", newline="") as file:
             file.write(text)
@@ -278,6 +282,17 @@ def read_labels(path: str) -> tuple[str, ...] | None:
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise CheckpointError(f"{source}: expected `labels`, a list of strings.")
     return tuple(labels)
+
+
+def read_label_counts(path: str) -> list[int] | None:
+    """Returns how often each class of a hierarchical softmax occurs, in the order of their ids; None for other classifiers."""
+    source = os.path.join(path, LABELS)
+    counts = read_json(source).get("counts") if os.path.isfile(source) else None
+    if counts is None:
+        return None
+    if not isinstance(counts, list) or not all(type(n) is int and n > 0 for n in counts):
+        raise CheckpointError(f"{source}: expected as `counts` numbers above 0. Found: {counts!r:.80}.")
+    return counts
 
 
 def read_config(path: str) -> tuple[TokenConfig, type[Backbone]]:

@@ -90,10 +90,10 @@ def task_of_model(path: str) -> TaskDescription | None:
         return None
     start, labels = f"objective.{task}.", []
     own = {name.removeprefix(start): value for name, value in values.items() if name.startswith(start)}
-    if task_class(task).names_labels:
-        labels = folder.read_labels(path) or [f"LABEL_{index}" for index in range(len(own["head.bias"]))]
     run = description_of_run(path)
-    head = Head(path, own, folder.read_config(path)[0], list(labels), identify(path).reading, run)
+    head = Head(path, own, folder.read_config(path)[0], labels, identify(path).reading, run)
+    if task_class(task).names_labels:
+        labels += folder.read_labels(path) or [f"LABEL_{index}" for index in range(head.num_outputs)]
     return find.own(task, "head").describe(head)
 
 

@@ -17,12 +17,10 @@ from xmodels.tasks.base.published_head import MULTI_LABEL, SEQUENCE, SINGLE_LABE
 MODEL = "fasttext"
 TITLE = "fastText's .bin and .ftz"
 LABEL = "__label__"
-PROBLEMS = {
-    "softmax": SINGLE_LABEL,
-    "ns": SINGLE_LABEL,
-    "ova": MULTI_LABEL,
-}  # loss of a file -> what a head for it answers
-LOSSES = {SINGLE_LABEL: 3, MULTI_LABEL: 4}  # what it answers -> number of the loss
+# Loss of a file -> what a head for it answers, and back to the number of the loss; a tree of labels has the loss `TREE`.
+PROBLEMS = {"hs": SINGLE_LABEL, "softmax": SINGLE_LABEL, "ns": SINGLE_LABEL, "ova": MULTI_LABEL}
+LOSSES = {SINGLE_LABEL: 3, MULTI_LABEL: 4}
+TREE = 1
 # What a file says that a network of ours does not: the defaults of the library.
 DEFAULTS = {"ws": 5, "epoch": 5, "minCount": 1, "neg": 5, "wordNgrams": 1, "lrUpdateRate": 100, "t": 1e-4}
 SKIP_GRAM, SUPERVISED = 2, 3
@@ -34,7 +32,7 @@ def model_of(path: str) -> str:
 
 
 def read(path: str, allow_pickle: bool = False) -> Checkpoint:
-    """Reads a file. A classifier by softmax becomes the head of one label, one-versus-all that of several.
+    """Reads a file. A classifier by softmax or by a tree becomes the head of one label, one-versus-all that of several.
 
     Raises:
         CheckpointError: the file is damaged, or holds what has no place here.
@@ -66,15 +64,14 @@ def read(path: str, allow_pickle: bool = False) -> Checkpoint:
 
 
 def _classifier(found: FastTextFile, numbers, values, tokenizer, path: str) -> Checkpoint:
-    task = _heads().get(PROBLEMS.get(found.loss, ""))
-    if task is None:
-        raise CheckpointError(
-            f"{path}: is a classifier by hierarchical softmax, which no task here has. `fasttext_files.classify` answers with it."
-        )
+    task = _heads()[PROBLEMS[found.loss]]
     config = FastTextClassifierConfig(**numbers, word_ngrams=int(found.arguments["wordNgrams"]))
-    values[f"objective.{task}.head.kernel"] = found.outputs.T.copy()
-    labels = tuple(label.removeprefix(LABEL) for label in found.labels)
-    return Checkpoint("fasttext_classifier", config, values, tokenizer, frozenset({task}), labels)
+    labels, settings, outputs = tuple(label.removeprefix(LABEL) for label in found.labels), {}, found.outputs
+    if found.loss == "hs":
+        settings = {"label_counts": np.maximum(found.label_counts, 1).tolist()}
+        outputs = outputs[: max(1, len(labels) - 1)]  # a tree has one inner node less than it has labels
+    values[f"objective.{task}.head.kernel"] = outputs.T.copy()
+    return Checkpoint("fasttext_classifier", config, values, tokenizer, frozenset({task}), labels, settings=settings)
 
 
 def _rows(found: FastTextFile, tokens: list[str]) -> np.ndarray:
@@ -135,6 +132,9 @@ def to_file(loaded: Checkpoint, target: str) -> FastTextFile:
         arguments |= {"model": SUPERVISED, "loss": loss, "wordNgrams": config.word_ngrams}
     words = [END, *(vocabulary.tokens[place] for place in own)]
     counts, label_counts = (np.arange(len(entries), 0, -1, np.int64) for entries in (words, labels))
+    if tree := loaded.settings.get("label_counts"):  # the library builds it again, of labels whose counts fall
+        order = np.argsort(-np.array(tree), kind="stable")
+        labels, label_counts = [labels[place] for place in order], np.array(tree, np.int64)[order]
     return FastTextFile(arguments, words, counts, labels, label_counts, None, inputs, outputs, int(counts.sum()))
 
 
@@ -148,6 +148,8 @@ def _answers(loaded: Checkpoint, target: str) -> tuple[list[str], np.ndarray, in
     if odd := [label for label in loaded.labels if not label or any(c.isspace() for c in label)]:
         raise CheckpointError(f"{target}: the label {odd[0]!r} holds a blank, which a file of fastText cannot express.")
     outputs = loaded.values[f"objective.{task}.head.kernel"].T.copy()
+    if loaded.settings.get("label_counts"):
+        return [f"{LABEL}{label}" for label in loaded.labels], np.pad(outputs, ((0, 1), (0, 0))), TREE
     return [f"{LABEL}{label}" for label in loaded.labels], outputs, LOSSES[problem]
 
 

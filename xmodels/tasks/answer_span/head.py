@@ -13,4 +13,4 @@ def describe(head: Head) -> TaskDescription:
 def of_windows(task: str, head: Head) -> TaskDescription:
     """Returns the description of a task that reads windows."""
     settings = {"context_first": head.reading is not None and head.reading.frame.context_first}
-    return TaskDescription(task, head.labels, 2, min(head.config.max_sequence_length, LONGEST), settings=settings)
+    return TaskDescription(task, head.labels, 2, min(head.longest, LONGEST), settings=settings)

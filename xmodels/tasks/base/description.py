@@ -17,6 +17,7 @@ from xmodels.tasks.base.task import Task
 
 TASK_FILE = "task.json"
 JOINT_FILE = "tasks.json"  # of a run with several tasks, each with a folder of its own
+LONGEST = 1024  # tokens of a text, where nothing says how many a network without positions is to read
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +60,16 @@ class Head:
     labels: list[str]
     reading: Reading | None
     run: TaskDescription | None = None
+
+    @property
+    def longest(self) -> int:
+        """The tokens of a text that are read: all that the network has positions for, `LONGEST` where it reads any number."""
+        return getattr(self.config, "max_sequence_length", LONGEST)
+
+    @property
+    def num_outputs(self) -> int:
+        """What the head answers with, such as classes."""
+        return self.weights["head.kernel"].shape[-1]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,6 +9,7 @@ from keras import ops
 from data_pipelines.features import Features
 from xmodels.interfaces.reading import Reading
 from xmodels.layers.dropout import Dropout
+from xmodels.layers.label_tree import LabelTree
 from xmodels.layers.poolings import PUBLISHED
 from xmodels.objectives.base import Objective
 from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
@@ -52,8 +53,12 @@ class SummaryTask(Task):
         """The pooling that is stored in a model folder; None for that of the system's paper."""
         return None if self.reading.pooling == PUBLISHED else self.reading.pooling
 
-    def add_head(self, config, num_outputs: int, reading: Reading) -> None:
-        """Creates the layers of the head. Call it once."""
+    def add_head(self, config, num_outputs: int, reading: Reading, label_counts: Sequence[int] | None = None) -> None:
+        """Creates the layers of the head. Call it once.
+
+        Args:
+            label_counts: how often each label occurs, for a head that decides by a Huffman tree; None for a softmax.
+        """
         self.network = reading.network(config)  # its weights are saved with those of the head, too
         self.reading, pooling = reading.build_pooling(config)
         if pooling is not None:
@@ -62,9 +67,8 @@ class SummaryTask(Task):
         if mix is not None:
             self.layer_mix = mix  # likewise
         self.dense = reading.dense(config)
-        self.head = keras.layers.Dense(
-            num_outputs, use_bias=reading.has_bias, kernel_initializer=reading.initializer(config), name="head"
-        )
+        given = {"use_bias": reading.has_bias, "kernel_initializer": reading.initializer(config), "name": "head"}
+        self.head = LabelTree(label_counts, **given) if label_counts else keras.layers.Dense(num_outputs, **given)
         self.dropout = Dropout(reading.dropout_rate(config))
 
     def summarized(self, backbone, batch, training=None):

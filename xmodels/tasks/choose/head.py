@@ -5,4 +5,4 @@ from xmodels.tasks.base.description import Head, TaskDescription
 
 def describe(head: Head) -> TaskDescription:
     """Returns what task.json would say."""
-    return TaskDescription("choose", head.labels, 0, head.config.max_sequence_length)
+    return TaskDescription("choose", head.labels, 0, head.longest)

@@ -87,7 +87,15 @@ class Predictor(LabelForms, TextPredictor):
                 f"{TASK_FILE}: `settings` must hold `threshold`, a number from 0 to 1, and `positive_label`, one of two labels. "
                 f"Found: {given!r:.80}, labels {', '.join(labels)!r:.80}."
             )
-        return run.make_task(**given)
+        counts = run.description.settings.get("label_counts")
+        if counts is not None and not (
+            isinstance(counts, list) and len(counts) == len(labels) and all(type(n) is int and n > 0 for n in counts)
+        ):
+            raise CheckpointError(
+                f"{TASK_FILE}: `settings` must hold as `label_counts` a number above 0 for each of the {len(labels)} labels. "
+                f"Found: {counts!r:.80}."
+            )
+        return run.make_task(**given, **({"label_counts": counts} if counts else {}))
 
     def predictions(self, inputs, features, outputs):
         return predictions_of(outputs, self.labels)

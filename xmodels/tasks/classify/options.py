@@ -22,8 +22,15 @@ class LabelOptions(base.WeightedOptions, base.DropoutOptions, base.FinetuneOptio
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuneOptions(base.TemperatureOptions, LabelOptions, base.PoolingOptions, base.FreezingOptions):
+class StateOptions(base.TemperatureOptions, LabelOptions, base.PoolingOptions, base.FreezingOptions):
+    """One label, of one state."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinetuneOptions(StateOptions):
     """Labels of single texts, or of pairs."""
 
     IS_DEFAULT: ClassVar = True
     COMPARES: ClassVar = True
+
+    hierarchical_softmax: bool = option(False, "Predict a label by decisions on its way through a Huffman tree of the labels, as fastText's -loss hs. Default: a softmax over all labels.", section=base.HEAD, structural=True)  # fmt: skip

@@ -20,11 +20,18 @@ class Reader(TaughtReader):
 
     def task(self, config, data):
         weights = class_weights(self.options.class_weights, data.labels, data.source.arrays["labels"])
-        more = {"reading": self.reading, "class_weights": weights, **self.of_two(data.labels)}
+        more = {"reading": self.reading, "class_weights": weights, **self.of_two(data.labels), **self.tree(data)}
         if not self.learns_answers:
             return self.task_class(config, data.labels, **more)
         numbers = {"temperature": self.options.distill_temperature, "share": self.options.distill_share}
         return self.distilled_class(config, data.labels, **numbers, **more)
+
+    def tree(self, data) -> dict:
+        """Returns the argument of the task that makes its softmax a hierarchical one, if the flag asks for it."""
+        if not self.options.hierarchical_softmax:
+            return {}
+        counts = np.bincount(data.source.arrays["labels"], minlength=len(data.labels))
+        return {"label_counts": np.maximum(counts, 1).tolist()}
 
     def arrays_of_teacher(self, answers, labels):
         found = [[answer.probabilities[label] for label in labels] for answer in answers]

@@ -17,18 +17,35 @@ class Classify(SummaryTask):
         class_weights: what an example of each class counts in the loss; by default all the same.
         positive_label: of two classes, that of which scores speak, and which is named from `threshold`; by default the second.
         threshold: of its probability; None names the likeliest class.
+        label_counts: how often each class occurs, for a hierarchical softmax in place of a flat one.
     """
 
     title = "Text classifier"
     reads = {"token_ids": Feature((None,)), "labels": Feature(())}
     signature = {"label_ids": Feature(()), "probabilities": Feature((None,), "float32")}
 
-    def __init__(self, config, labels, reading=None, class_weights=None, positive_label=None, threshold=None, **kwargs):
+    def __init__(
+        self,
+        config,
+        labels,
+        reading=None,
+        class_weights=None,
+        positive_label=None,
+        threshold=None,
+        label_counts=None,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         self.label_names, self.class_weights = tuple(labels), class_weights and tuple(class_weights)
-        given = {"positive_label": positive_label, "threshold": threshold}
+        given = {"positive_label": positive_label, "threshold": threshold, "label_counts": label_counts}
         self.settings = {name: value for name, value in given.items() if value is not None}
-        self.add_head(config, len(self.label_names), reading or Reading())
+        tree = {"label_counts": label_counts} if label_counts else {}  # heads of other kinds take none
+        self.add_head(config, len(self.label_names), reading or Reading(), **tree)
+
+    @property
+    def label_counts(self) -> list[int] | None:
+        """How often each class occurs, which a model folder keeps for a hierarchical softmax; None for a flat one."""
+        return self.settings.get("label_counts")
 
     def forward(self, backbone, batch, training=None):
         outputs = self.reading.outputs(backbone, batch, training)

@@ -7,5 +7,5 @@ from xmodels.tasks.classify.thresholds import THRESHOLD
 
 def describe(head: Head) -> TaskDescription:
     """Returns what task.json would say."""
-    settings = {"thresholds": [THRESHOLD] * len(head.weights["head.bias"]), "label_separator": SEPARATOR}
-    return TaskDescription("multi_label", head.labels, 0, head.config.max_sequence_length, settings=settings)
+    settings = {"thresholds": [THRESHOLD] * head.num_outputs, "label_separator": SEPARATOR}
+    return TaskDescription("multi_label", head.labels, 0, head.longest, settings=settings)

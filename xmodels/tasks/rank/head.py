@@ -5,4 +5,4 @@ from xmodels.tasks.base.description import Head, TaskDescription
 
 def describe(head: Head) -> TaskDescription:
     """Returns what task.json would say."""
-    return TaskDescription("rank", [], 2, head.config.max_sequence_length)
+    return TaskDescription("rank", [], 2, head.longest)

@@ -7,7 +7,7 @@ from xmodels.tasks.classify import options as classify
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FinetuneOptions(classify.FinetuneOptions):
+class FinetuneOptions(classify.StateOptions):
     """Labels of pairs without an order."""
 
     IS_DEFAULT: ClassVar = False

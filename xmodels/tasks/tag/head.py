@@ -12,4 +12,4 @@ def describe(head: Head) -> TaskDescription | None:
     is_plain = {name.split(".")[0] for name in head.weights} == {"head"}
     if not is_plain or len(head.weights["head.kernel"]) != head.config.hidden_dim:
         return None
-    return TaskDescription("tag", head.labels, 1, head.config.max_sequence_length)
+    return TaskDescription("tag", head.labels, 1, head.longest)
