@@ -15,7 +15,14 @@ import os
 from benchmarks.measure import table
 from benchmarks.reproductions import tagging
 from benchmarks.reproductions.commands import fine_tuned, network_of, run, tuned
-from benchmarks.reproductions.pages import environment, mean_and_deviation, verdict, write_page, write_picture
+from benchmarks.reproductions.pages import (
+    environment,
+    mean_and_deviation,
+    take_further_flags,
+    verdict,
+    write_page,
+    write_picture,
+)
 from data_pipelines.corpora.conll import TaggedSentence
 
 ARMS = {"softmax": "--nocrf", "CRF": "--crf"}
@@ -123,7 +130,7 @@ def parsed(arguments):
     parser.add_argument("--sentences", type=int, nargs="+", default=[50, 100, 200, 500])
     parser.add_argument("--rates", nargs="+", default=["1e-4", "3e-4", "1e-3"])
     parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--more", nargs="*", default=[], help="Further flags of finetune.")
+    take_further_flags(parser)
     return parser.parse_args(arguments)
 
 
