@@ -77,6 +77,7 @@ DATA = [
     *[_target(f"vocabulary {kind}", f"train_vocabulary --tokenizer={kind} {VOCABULARY}{out} --input_file={file}", file) for kind, out, file in (
         ("wordpiece", "vocab.txt", "sentences.txt"), ("byte_bpe", "bytes", "articles.jsonl"), ("bpe", "pairs", "documents.txt"),
         ("sentencepiece", "pieces", "prose.txt"), ("characters", "characters", "chinese.txt"), ("words", "words", "sentences.txt"))],
+    _target("phrases", "find_phrases --thresholds=2,1 --min_count=1 --output_file=out/joined.txt --input_file=sentences.txt", "sentences.txt"),
     *[_target(f"corpus {file}", f"{CORPUS}{file} {flags}", file, "vocab.txt", answers=(SHARD,)) for file, flags in (
         ("sentences.txt", "--do_whole_word_mask"), ("prose.txt", "--packing=full_sentences"), ("documents.txt", "--packing=segment_pair --masking=static"),
         ("sentences.txt.gz", ""), ("sentences.txt.bz2", ""), ("sentences.txt.xz", ""), ("sentences.txt.zst", ""), ("articles.jsonl", ""),
