@@ -41,16 +41,20 @@ class PairCounts:
 
         score(a, b) = (count(a b) - min_count) / (count(a) count(b)) * number of words: equation 6 with `min_count` as its discount,
         times the number of words, as in word2phrase.c, so that a threshold suits a text of any length. Words that occur fewer than
-        `min_count` times are in no phrase.
+        `min_count` times, and signs without a letter or digit, are in no phrase.
         """
         found = {}
         for (first, second), both in self.pairs.items():
             counts = self.words[first], self.words[second]
-            if both > min_count and min(counts) >= min_count:
+            if both > min_count and min(counts) >= min_count and _is_word(first) and _is_word(second):
                 score = (both - min_count) / counts[0] / counts[1] * self.num_words
                 if score > threshold:
                     found[first, second] = score
         return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+
+
+def _is_word(text: str) -> bool:
+    return any(map(str.isalnum, text))
 
 
 def join_pairs(words: Sequence[str], pairs: Iterable[tuple[str, str]]) -> list[str]:

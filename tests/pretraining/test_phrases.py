@@ -26,10 +26,13 @@ def test_scores_are_those_of_word2phrase():
     assert counts.phrases((3 - 1) / 5 / 4 * 14, 1) == {} and counts.phrases(0.0, 5) == {}
 
 
-def test_pairs_do_not_cross_sentences_and_words_below_the_least_count_are_in_none():
+def test_pairs_do_not_cross_sentences_and_rare_words_and_signs_are_in_none():
     assert counted(["a b"] * 3 + ["b a"]).pairs == {("a", "b"): 3, ("b", "a"): 1}
     counts = counted(["x y"] * 4 + ["x"] * 4)
     assert list(counts.phrases(0.0, 3)) == [("x", "y")] and not counts.phrases(0.0, 5)
+    assert not counted(["x ( 's"] * 9).phrases(0.0, 1) and list(counted(["the 2nd !"] * 9).phrases(0.0, 1)) == [
+        ("the", "2nd")
+    ]
 
 
 def test_words_are_joined_from_left_to_right_and_once_a_pass():
