@@ -29,7 +29,7 @@ def by_loops(scores, counts):
 
 def test_a_label_is_as_likely_as_the_decisions_on_its_way():
     keras.utils.set_random_seed(1)
-    tree = LabelTree(COUNTS, kernel_initializer="random_normal", bias_initializer="random_normal")
+    tree = LabelTree(*paths(np.array(COUNTS)), kernel_initializer="random_normal", bias_initializer="random_normal")
     states = np.random.default_rng(0).normal(size=(4, 3)).astype("float32") * 20
     found = np.exp(ops.convert_to_numpy(tree(states)))
     scores = states @ ops.convert_to_numpy(tree.kernel) + ops.convert_to_numpy(tree.bias)
@@ -39,14 +39,14 @@ def test_a_label_is_as_likely_as_the_decisions_on_its_way():
 
 
 def test_two_labels_are_a_logistic_regression():
-    tree = LabelTree([5, 9], kernel_initializer="ones", use_bias=False)
+    tree = LabelTree(*paths(np.array([5, 9])), kernel_initializer="ones", use_bias=False)
     found = np.exp(ops.convert_to_numpy(tree(np.array([[2.0, -0.5]], "float32"))))
     yes = 1.0 / (1.0 + np.exp(-1.5))
     np.testing.assert_allclose(found[0], [1.0 - yes, yes], atol=1e-6)  # the rarer one is the first child
 
 
 def test_scores_of_any_size_have_finite_logarithms():
-    tree = LabelTree(COUNTS, kernel_initializer="ones", use_bias=False)
+    tree = LabelTree(*paths(np.array(COUNTS)), kernel_initializer="ones", use_bias=False)
     found = ops.convert_to_numpy(tree(np.array([[3e4], [-3e4]], "float32")))
     assert np.isfinite(found).all() and (found <= 0).all()
 

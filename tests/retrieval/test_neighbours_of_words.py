@@ -6,6 +6,7 @@ import pytest
 from data_pipelines.errors import DataError
 from tests.helpers.invocation import invoke
 from xmodels.conversion import word_vectors
+from xmodels.jobs.neighbours.picture import draw, places
 from xmodels.retrieval.words import Analogies, Words, analogies, read_analogies, read_pairs, similarity
 
 WORDS = ["man", "woman", "king", "queen", "fish", "boy"]
@@ -94,3 +95,28 @@ def test_files_and_commands(tmp_path, capsys):
         assert invoke("evaluate_vectors", vectors=vectors, **more) != 0
         assert message in capsys.readouterr().err
     assert invoke("neighbours", vectors=vectors, words="horse") == 2 and "has no vector" in capsys.readouterr().err
+
+
+def test_a_map_keeps_near_what_is_near():
+    draws = np.random.default_rng(0)
+    centres = np.repeat(np.eye(3, 8) * 9, 10, axis=0)
+    found = places((centres + draws.normal(size=(30, 8))).astype("float32"))
+    apart = np.linalg.norm(found[:, None] - found[None], axis=-1) + np.eye(30) * 1e9
+    nearest = apart.argmin(axis=1)
+    assert (nearest // 10 == np.arange(30) // 10).all()
+    assert np.isfinite(places(np.array([[1.0], [2.0]], "float32"))).all()
+
+
+def test_a_word_that_several_are_near_has_the_colour_of_the_first_and_stands_once(words):
+    figure = draw(words, {word: words.neighbours(word, 2) for word in ("man", "boy", "king")})
+    texts = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
+    assert len(figure.axes[0].texts) == len(texts)
+    assert len({tuple(texts[word]) for word in ("man", "boy", "king")}) == 3
+
+
+def test_the_map_of_a_file_is_written(tmp_path, capsys):
+    rows = [f"{word} {' '.join(map(str, row))}\n" for word, row in zip(WORDS, VECTORS.tolist(), strict=True)]
+    (tmp_path / "vectors.txt").write_text("".join(rows), "utf-8")
+    flags = {"vectors": f"glove:{tmp_path}/vectors.txt", "words": "man,fish", "plots": tmp_path / "pictures"}
+    assert invoke("neighbours", **flags) == 0
+    assert (tmp_path / "pictures/neighbours.png").read_bytes()[:4] == b"\x89PNG"

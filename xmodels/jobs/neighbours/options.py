@@ -1,6 +1,7 @@
 """Prints the words whose vectors are nearest to those of given words.
 
 xmodels neighbours --vectors=word2vec:vectors.bin --words=king,Paris --top_k=5
+xmodels neighbours --vectors=glove:vectors.txt --words=king,Paris,green --plots=pictures
 """
 
 import dataclasses
@@ -19,3 +20,6 @@ class Options:
     vectors: str = option(REQUIRED, "word2vec:FILE, glove:FILE or fasttext:FILE.", section="Vectors")
     words: str = option(REQUIRED, "Words, separated by commas.")
     top_k: int = option(10, "Neighbours of each word.", minimum=1)
+    plots: str | None = option(
+        None, "Folder for a map of the words and their neighbours, neighbours.png, by t-SNE.", section="Output"
+    )

@@ -2,8 +2,10 @@
 
 from data_pipelines.errors import UsageError
 from xmodels.conversion import word_vectors
+from xmodels.jobs.neighbours import picture
 from xmodels.jobs.neighbours.options import Options
 from xmodels.retrieval.words import Words
+from xmodels.tasks.base import pictures
 
 
 def neighbours(options: Options) -> dict[str, list[tuple[str, float]]]:
@@ -28,4 +30,8 @@ def neighbours(options: Options) -> dict[str, list[tuple[str, float]]]:
         print(word)
         for other, cosine in nearest:
             print(f"  {cosine:.4f}  {other}")
+    if options.plots:
+        if not any(found.values()):
+            raise UsageError(f"--plots={options.plots}: {options.vectors} holds one word, which has no neighbours.")
+        print(*pictures.write(options.plots, {"neighbours": picture.draw(known, found)}))
     return found

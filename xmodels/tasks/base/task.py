@@ -9,10 +9,10 @@ from keras import ops
 from data_pipelines.features import Features
 from xmodels.interfaces.reading import Reading
 from xmodels.layers.dropout import Dropout
-from xmodels.layers.label_tree import LabelTree
 from xmodels.layers.poolings import PUBLISHED
 from xmodels.objectives.base import Objective
 from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+from xmodels.tasks.base.label_trees import make_tree
 
 
 class Task(Objective):
@@ -68,7 +68,7 @@ class SummaryTask(Task):
             self.layer_mix = mix  # likewise
         self.dense = reading.dense(config)
         given = {"use_bias": reading.has_bias, "kernel_initializer": reading.initializer(config), "name": "head"}
-        self.head = LabelTree(label_counts, **given) if label_counts else keras.layers.Dense(num_outputs, **given)
+        self.head = make_tree(label_counts, **given) if label_counts else keras.layers.Dense(num_outputs, **given)
         self.dropout = Dropout(reading.dropout_rate(config))
 
     def summarized(self, backbone, batch, training=None):
