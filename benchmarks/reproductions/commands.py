@@ -143,4 +143,4 @@ def network_of(checkpoint: str) -> str:
     from xmodels.conversion import convert
 
     loaded = convert.load(checkpoint)
-    return f"`{loaded.system}`, pretrained, {loaded.config.num_layers} layers of {loaded.config.hidden_dim}"
+    return f"`{loaded.system or loaded.model}`, pretrained, {loaded.config.num_layers} layers of {loaded.config.hidden_dim}"

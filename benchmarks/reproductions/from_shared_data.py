@@ -242,6 +242,18 @@ def lora(place: Place) -> list[str]:
     return ["lora", *parts, f"--folder={os.path.join(place.work, 'lora_en')}"]
 
 
+def of_tags(module: str, *flags: str) -> Callable[[Place], list[str]]:
+    """The command of a page of words with tags; `--checkpoint` names the network, behind `--`."""
+
+    def command(place: Place) -> list[str]:
+        names = {"train": "eng.train.gz", "dev": "eng.testa", "test": "eng.testb"}
+        files = (f"--{part}={place.given(f'tagging/conll2003-ner-en/{name}')}" for part, name in names.items())
+        folder = os.path.join(place.work, f"{module}_en")
+        return [module, "--language=en", *files, *flags, f"--folder={folder}"]
+
+    return command
+
+
 def sentence_scores(place: Place) -> list[str]:
     """Graded pairs; `--published` names the network, behind `--`."""
     files = (
@@ -394,6 +406,14 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "readouts_pretraining_en": (35, readouts_of_pretraining),
     "few_labels_en": (120, few_labels),
     "lora_en": (40, lora),
+    "features_en": (60, of_tags("features", "--steps=300", "--test_sentences=2000", "--dev_sentences=400")),
+    "layers_en": (15, of_tags("layers", "--columns=speech:1,chunk:2,name:3", "--dev_sentences=200", "--test_sentences=1000")),
+    "crf_en": (
+        40,
+        of_tags(
+            "crf", "--sentences", "50", "200", "1000", "--rates", "1e-4", "3e-4", "--steps=300", "--test_sentences=1000", "--dev_sentences=300"
+        ),
+    ),
     "sentence_scores_en": (60, sentence_scores),
     "mt_dnn": (80, mt_dnn),
     "siatl_en": (6, siatl),
