@@ -42,6 +42,7 @@ BUDGETS = {
     ("zh", "bert"): ("--million_tokens=6", "--train_batch_size=16", "--rows=100,5000", "--peer_rows=5000"),
 }
 BUDGETS["zh", "ernie"] = BUDGETS["zh", "bert"]  # whose networks it goes on with
+CRF = "--sentences 50 200 1000 --rates 1e-4 3e-4 --steps=300 --test_sentences=1000 --dev_sentences=300".split()
 POOLINGS = "published,first,last,mean,max,mean+max,attention"
 
 
@@ -408,12 +409,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "lora_en": (40, lora),
     "features_en": (60, of_tags("features", "--steps=300", "--test_sentences=2000", "--dev_sentences=400")),
     "layers_en": (15, of_tags("layers", "--columns=speech:1,chunk:2,name:3", "--dev_sentences=200", "--test_sentences=1000")),
-    "crf_en": (
-        40,
-        of_tags(
-            "crf", "--sentences", "50", "200", "1000", "--rates", "1e-4", "3e-4", "--steps=300", "--test_sentences=1000", "--dev_sentences=300"
-        ),
-    ),
+    "crf_en": (40, of_tags("crf", *CRF)),
     "sentence_scores_en": (60, sentence_scores),
     "mt_dnn": (80, mt_dnn),
     "siatl_en": (6, siatl),
