@@ -9,10 +9,11 @@ from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, option
 from data_pipelines.options.input import encoding_option
+from xmodels.jobs.share_options import ShareOptions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(ShareOptions):
     """A Siamese network and the texts to encode."""
 
     SECTION: ClassVar = "Vectors of texts"

@@ -2,6 +2,7 @@
 
 xmodels predict --model_dir=classifier --text='It rained all week.'
 xmodels predict --model_dir=classifier --input_file=new.tsv --output_file=labelled.tsv
+xmodels predict --model_dir=classifier --input_file=new.tsv --output_file=labelled.tsv --task_index=0 --num_tasks=4
 xmodels predict --model_dir=pretrained --text='The capital of France is [MASK].'
 xmodels predict --model_dir=stories --text='Ann went home. Ann took the lamp.' --text_pair='Where is the lamp?'
 """
@@ -11,6 +12,7 @@ from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, option
 from data_pipelines.options.input import delimiter_option, encoding_option
+from xmodels.jobs.share_options import ShareOptions
 from xmodels.tasks.base import find
 
 TaskOptions = find.all_options(find.PREDICT)
@@ -40,7 +42,7 @@ class OutputOptions:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(SourceOptions, TaskOptions, OutputOptions):
+class Options(SourceOptions, TaskOptions, OutputOptions, ShareOptions):
     """A fine-tuned network or a masked language model, and the texts to predict."""
 
     SECTION: ClassVar = "Using a network"

@@ -4,9 +4,10 @@ import csv
 import itertools
 import json
 import os
+import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from data_pipelines.errors import UsageError, name_source
 from data_pipelines.escaping import for_spreadsheet, for_terminal, for_terminal_line
@@ -17,6 +18,7 @@ from data_pipelines.text import cuts
 from xmodels.conversion import convert, names
 from xmodels.jobs.predict import fill_mask
 from xmodels.jobs.predict.options import Options
+from xmodels.jobs.shares import Share, count_rows, share_of
 from xmodels.runs import fine_tuned
 from xmodels.runs import folder as run_folder
 from xmodels.tasks.base.answer import Predictor, Question
@@ -53,11 +55,14 @@ def predict(options: Options) -> list[dict | None]:
     if (text is None) == (input_file is None):
         raise UsageError("Give either --text or --input_file.")
     check_output(output_file, overwrite=options.overwrite)
+    share = share_of(options)
     predictor = fill_mask.load(options.model_dir) or load_predictor(options.model_dir)
     predictor.adjust(**values_of(options, options.TASK_OPTIONS))
-    inputs = predictor.inputs(
-        Question(text, options.text_pair, input_file, options.text_column, options.text_pair_column)
-    )
+    question = Question(text, options.text_pair, input_file, options.text_column, options.text_pair_column)
+    inputs = predictor.inputs(question)
+    if share is not None:
+        predict_share(share, predictor, question, options.batch_size)
+        return []
     if not isinstance(inputs, list):
         if output_file:
             write(output_file, predictor, stream_predictions(predictor, inputs, options.batch_size, input_file))
@@ -77,6 +82,24 @@ def predict(options: Options) -> list[dict | None]:
     return [None if asked is None else predictor.record(asked, prediction) for asked, prediction in pairs]
 
 
+def predict_share(share: Share, predictor: Predictor, question: Question, batch_size: int) -> None:
+    """Answers the rows of a share of a file, and joins the answers to all rows where it is the last one."""
+
+    def make(path: str) -> None:
+        rows = share.rows(count_rows(predictor.inputs(question)))
+        inputs = itertools.islice(predictor.inputs(question), rows.start, rows.stop)
+        pairs = stream_predictions(predictor, inputs, batch_size, question.input_file)
+        write(path, predictor, pairs, has_header=share.index == 0)
+
+    def join(paths: Sequence[str]) -> None:
+        with whole_file(share.output) as file:
+            for path in paths:
+                with open(path, "rb") as part:
+                    shutil.copyfileobj(part, file)
+
+    share.work(make, join)
+
+
 def stream_predictions(predictor: Predictor, inputs: Iterator, batch_size: int, source: str) -> Iterator[tuple]:
     """Yields each input and its prediction, None for a blank line; some are in memory at once. Says at the end how many were
     cut."""
@@ -89,11 +112,12 @@ def stream_predictions(predictor: Predictor, inputs: Iterator, batch_size: int, 
     print_cuts(source, cut, predictor)
 
 
-def write(path: str, predictor: Predictor, pairs: Iterable[tuple]) -> None:
+def write(path: str, predictor: Predictor, pairs: Iterable[tuple], has_header: bool = True) -> None:
     """Writes an answer a line, as JSON or as a table; the file is there whole or not at all.
 
     Args:
         pairs: of inputs, None for a blank line, and predictions.
+        has_header: of a table: whether it begins with the names of its columns.
     """
     count = blanks = 0
     with whole_file(path, "w") as file:
@@ -106,7 +130,8 @@ def write(path: str, predictor: Predictor, pairs: Iterable[tuple]) -> None:
             delimiter = "," if path.lower().endswith(".csv") else "\t"
             writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
             header = [_cell(name) for name in predictor.header()]
-            writer.writerow(header)
+            if has_header:
+                writer.writerow(header)
             for asked, prediction in pairs:
                 count, blanks = count + 1, blanks + (asked is None)
                 cells = [""] * len(header) if asked is None else predictor.row(asked, prediction)
