@@ -179,10 +179,24 @@ def test_an_order_of_blocks_has_rows_and_columns_that_sum_to_one():
 
 
 def test_a_single_block_is_full_attention():
-    assert_full(mixer_of("sinkhorn", block_size=LENGTH), False)
+    for is_causal in (False, True):
+        assert_full(mixer_of("sinkhorn", block_size=LENGTH), is_causal)
 
 
-@pytest.mark.parametrize("name", ["etc", "sinkhorn"])
+def test_an_order_of_blocks_that_is_causal_mixes_what_stood_before_and_does_not_depend_on_the_rest():
+    mixer, x = mixer_of("sinkhorn", block_size=4, num_iterations=100), states()
+    order = np.array(mixer.order_causally(ops.convert_to_tensor(x), np.ones((2, 5, 4), "float32")))
+    assert not np.triu(order).any() and order.min() >= 0.0
+    # A column is divided by its sum so far, so what a block gives to the next one is all that it has given.
+    np.testing.assert_allclose(np.diagonal(order, -1, axis1=-2, axis2=-1), 1.0, atol=1e-5)
+    changed = np.array(x)
+    changed[:, 9:] += 1.0  # block 2 has the tokens 8 to 11
+    other = np.array(mixer.order_causally(ops.convert_to_tensor(changed), np.ones((2, 5, 4), "float32")))
+    np.testing.assert_array_equal(order[:, :, :3], other[:, :, :3])
+    assert np.abs(order - other)[:, :, 3:].max() > 1e-4
+
+
+@pytest.mark.parametrize("name", ["etc"])
 def test_those_without_a_causal_form_say_so(name):
     with pytest.raises(ValueError, match="does not support `causal` of `Visible`"):
         Gpt(GptConfig(50, 16, 1, 2, 32, mixer=name))
