@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.batches.array_source import ArraySource
-from data_pipelines.batches.grouping import Grouping, fill_up
+from data_pipelines.batches.grouping import Buckets, Grouping, fill_up
 from data_pipelines.errors import DataError
 from data_pipelines.ops.compose import Op
 from data_pipelines.ops.seeds import example_seeds, fold, permutation
@@ -178,6 +178,26 @@ class Batches:
         if max_batches is not None:
             stream = stream.take(max_batches * self.batch_size)
         return self._batched(stream, self.batch_size, fill=True)
+
+    @WITHOUT_AUTOGRAPH
+    def once_by_length(self) -> tuple[tf.data.Dataset, np.ndarray]:
+        """Returns all examples of an `ArraySource` once, in batches by length with the bounds of the grouping; what batches lack is
+        filled up with rows of zero weight. Returns also the place of each example in the source, in the order in which they come."""
+        source, width = self.source, max(mask.shape[1] for mask in self.source.masks)
+        grouping = Buckets((*(length for length in self.grouping.lengths if length < width), width))
+        groups = grouping.groups(tf.constant(source.num_tokens, tf.int64), self.batch_size).numpy()
+        real, places = groups >= 0, np.maximum(groups, 0)
+        indices = np.where(real, source.indices[places], -1)
+        stream = tf.data.Dataset.from_tensor_slices((np.zeros((len(groups), 3), np.int64), indices, places))
+
+        def prepare(number, *examples):
+            return self.prepare(*examples, NOT_OF_TRAINING)
+
+        def without_cursor(features):
+            return {name: value for name, value in features.items() if name != "cursor"}
+
+        batches = grouping.batches(stream, prepare, self.batch_size, self.batch_size)
+        return batches.map(without_cursor), groups[real]
 
     def zeros(self) -> dict[str, tf.Tensor]:
         """Returns a batch of zeros with the shapes and types of the real ones, to build layers with."""

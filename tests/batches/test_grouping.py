@@ -283,6 +283,26 @@ def test_arrays_are_bucketed_too():
     assert after == pytest.approx(1 - lengths.sum() / computed) and after < 0.7 * before
 
 
+@pytest.mark.parametrize("is_of_tokens", [False, True])
+def test_an_evaluation_set_is_read_once_by_length_and_says_where_its_rows_stand(is_of_tokens):
+    draw = np.random.default_rng(0)
+    lengths = draw.integers(1, 17, 53)
+    real = np.arange(20) < lengths[:, None]
+    arrays = {"token_ids": (draw.integers(1, 99, (53, 20)) * real).astype("int32"), "padding_mask": real}
+    arrays["labels"] = np.arange(53, dtype="int32")
+    grouping = token_buckets((4, 9, 20), 80) if is_of_tokens else Buckets((4, 9, 20))
+    batches = Batches(ArraySource(arrays, "set"), compose(), 8, grouping=grouping)
+    found, places = batches.once_by_length()
+    found = list(found)
+    assert {batch["token_ids"].shape[1] for batch in found} == {4, 9, 20} and "cursor" not in found[0]
+    weights = np.concatenate([batch["example_weights"] for batch in found])
+    labels = np.concatenate([batch["labels"] for batch in found])[weights > 0]
+    np.testing.assert_array_equal(labels, places)
+    assert sorted(places) == list(range(53)) and all(batch["labels"].shape == (8,) for batch in found)
+    rows = np.concatenate([np.pad(b["token_ids"], [(0, 0), (0, 20 - b["token_ids"].shape[1])]) for b in found])
+    np.testing.assert_array_equal(rows[weights > 0], arrays["token_ids"][places])
+
+
 def test_targets_that_are_longer_than_all_sources_are_bucketed_by_their_own_length():
     rng = np.random.default_rng(0)
     source, target = rng.integers(2, 9, 40), rng.integers(2, 25, 40)

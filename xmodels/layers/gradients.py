@@ -7,3 +7,28 @@ def scale_gradient(x, rate):
     """Returns x, whose gradient is multiplied by `rate`."""
     fixed = ops.stop_gradient(x)
     return fixed + rate * (x - fixed)
+
+
+def take_permuted(x, places, undo):
+    """Returns rows of x in another order, in which each of them stands once in each of n rounds: (B, H, L, K) -> (B, H, n L, K).
+
+    Its gradient takes rows too: that of `take_along_axis` adds each to its place, which takes a processor several times as long.
+
+    Args:
+        places: int (B, H, n L), the row that comes to each place.
+        undo: int (B, H, n L), where each row went, round after round.
+    """
+
+    @ops.custom_gradient
+    def taken(x):
+        rounds = ops.shape(places)[2] // ops.shape(x)[2]
+
+        def gradient(*args, upstream=None):
+            upstream = args[-1] if upstream is None else upstream  # (B, H, n L, K)
+            found = ops.take_along_axis(upstream, ops.expand_dims(undo, 3), axis=2)
+            (batch, heads, length, width) = ops.shape(x)
+            return ops.sum(ops.reshape(found, (batch, heads, rounds, length, width)), axis=2)
+
+        return ops.take_along_axis(x, ops.expand_dims(places, 3), axis=2), gradient
+
+    return taken(x)

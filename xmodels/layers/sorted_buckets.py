@@ -2,7 +2,10 @@
 
 import math
 
+import keras
 from keras import ops
+
+from xmodels.layers.gradients import take_permuted
 
 MOST_BUCKETS = 128  # of one hash; more are the pairs of two hashes
 
@@ -16,6 +19,7 @@ class Sorted:
 
     Attributes:
         places: int (B, H, n L), the place in the text of each token in this order.
+        order, undo: int (B, H, n L), the permutation of the tokens of all rounds, and the one that undoes it.
         chunk_of: int (B, H, n, L), the chunk of each token in each round.
         count: C, chunks of all rounds.
     """
@@ -26,7 +30,7 @@ class Sorted:
         flat = ops.reshape(buckets, (batch, heads, rounds * length))
         places = ops.tile(ops.arange(length, dtype="int32"), (rounds,))
         order = ops.argsort(flat * length + places, axis=-1)
-        self.undo = ops.argsort(order, axis=-1)
+        self.order, self.undo = order, ops.argsort(order, axis=-1)
         self.places = ops.cast(order % length, "int32")
         self.sorted_buckets = ops.take_along_axis(flat, order, axis=-1)
         self.count = rounds * length // size
@@ -39,13 +43,13 @@ class Sorted:
 
     def chunks(self, x):
         """Sorts the tokens of each round: (B, H, L, ...) -> (B, H, C, m, ...)."""
+        if keras.backend.is_float_dtype(keras.backend.standardize_dtype(x.dtype)):
+            return self.split_into_chunks(take_permuted(x, self.places, self.undo))
         return self.split_into_chunks(ops.take_along_axis(x, ops.expand_dims(self.places, 3), axis=2))
 
     def restore_order(self, x):
         """Returns (B, H, n L, K) in this order -> (B, H, n, L, K) in that of the text."""
-        return ops.reshape(
-            ops.take_along_axis(x, ops.expand_dims(self.undo, 3), axis=2), (*self.shape, ops.shape(x)[-1])
-        )
+        return ops.reshape(take_permuted(x, self.undo, self.order), (*self.shape, ops.shape(x)[-1]))
 
 
 def factors_of(num_buckets: int) -> tuple[int, ...]:

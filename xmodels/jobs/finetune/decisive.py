@@ -12,6 +12,8 @@ from xmodels.tasks.base import score as base
 from xmodels.tasks.base.find import load_part
 from xmodels.training.step.learner import Learner
 
+LEAST = 16  # batches of an evaluation set that is read by length
+
 
 @dataclasses.dataclass
 class Evaluation:
@@ -20,7 +22,7 @@ class Evaluation:
     Attributes:
         task_name: a folder of `xmodels/tasks`.
         decisive: the score that chooses the best epoch.
-        batches: those of training; evaluation sets are read as they are, once and in order.
+        batches: those of training; evaluation sets are read once, large ones by length where the training is.
         stream: of the learner, whose objective is scored; None for the first.
         tuned: the settings that the evaluation set chooses, of `score.CHOSEN` those that the task has.
         chosen: the settings that the evaluation set chose last.
@@ -44,7 +46,8 @@ class Evaluation:
         self._fixed = {name: settings[name] for name in self.score.SETTINGS if name in settings}
         # A partial, as in `training.step.graphs`: functions of several runs are no single one that is retraced.
         self._predict = tf.function(functools.partial(self._outputs), reduce_retracing=True, autograph=False)
-        self._sets: dict[int, tuple[object, tf.data.Dataset]] = {}  # by the identity of a source, which is kept too
+        # By the identity of a source, which is kept too: its batches, and where their rows stand in it.
+        self._sets: dict[int, tuple[object, tf.data.Dataset, np.ndarray | None]] = {}
 
     def means(self, source, settings: dict | None = None) -> dict[str, float]:
         """Returns losses and metrics of a set, the decisive score among them.
@@ -52,7 +55,7 @@ class Evaluation:
         Args:
             settings: what an evaluation set chose before; None where this set chooses.
         """
-        means = self.learner.evaluate(self._batches(source), self.stream)
+        means = self.learner.evaluate(self._batches(source)[0], self.stream)
         if self.decisive in means and not self.tuned:
             return means
         with self.learner.averaged_weights():
@@ -74,14 +77,29 @@ class Evaluation:
         return self.score.chosen(*answers, self.decisive, **self._fixed) if self.tuned else {}
 
     def predict_set(self, source) -> list[Mapping[str, np.ndarray]]:
-        """Returns what the network answers to a set, and the set: {name: array (N, ...)} each."""
-        return stack_batches(self._predict_real_rows(batch) for batch in self._batches(source))
+        """Returns what the network answers to a set, and the set: {name: array (N, ...)} each, in the order of the set."""
+        batches, places = self._batches(source)
+        found = stack_batches(self._predict_real_rows(batch) for batch in batches)
+        if places is None:
+            return found
+        order = np.argsort(places)
+        return [{name: rows[order] for name, rows in side.items()} for side in found]
 
-    def _batches(self, source) -> tf.data.Dataset:
-        """Returns a set as it is, once and in order."""
+    def _batches(self, source) -> tuple[tf.data.Dataset, np.ndarray | None]:
+        """Returns the batches of a set, each of its rows once: as they come, and None; or by length, as those of the training are,
+        and the places of the rows."""
         if id(source) not in self._sets:
-            self._sets[id(source)] = source, dataclasses.replace(self.batches, source=source).once()
-        return self._sets[id(source)][1]
+            batches = dataclasses.replace(self.batches, source=source)
+            found = batches.once_by_length() if self._saves_padding(source) else (batches.once(), None)
+            self._sets[id(source)] = source, *found
+        return self._sets[id(source)][1:]
+
+    def _saves_padding(self, source) -> bool:
+        """Returns whether batches by length are worth a graph for each length, and rows end with padding, so that places stay."""
+        is_by_length = (
+            hasattr(self.batches.grouping, "lengths") and source.num_examples >= LEAST * self.batches.batch_size
+        )
+        return is_by_length and all(mask[:, 0].all() for mask in source.masks)
 
     def draw_set(self, folder: str, source, settings: dict) -> None:
         """Writes the task's pictures of answers to a set by the weights as they are, where it has some and does not wait for the end.

@@ -59,9 +59,10 @@ def scores(predictions: list[list[str]], truth: list[list[str]]) -> dict:
 
 def from_source(outputs: dict[str, np.ndarray], source: TagSource, task) -> tuple[list[list[str]], list[list[str]]]:
     """Returns what `scores` takes, from outputs of the network, window by window; words without a piece are left out."""
-    names, counts = np.array(task.label_names, object), source.arrays["label_weights"] > 0  # (N, L)
-    predictions, truth, before = [], [], None
-    rows = zip(outputs["label_ids"], source.arrays["labels"], counts, source.text_ids.tolist(), strict=True)
+    named = outputs["label_ids"]  # (N, L), or fewer where what follows is padding
+    counts, labels = (source.arrays[name][:, : named.shape[1]] for name in ("label_weights", "labels"))
+    names, predictions, truth, before = np.array(task.label_names, object), [], [], None
+    rows = zip(named, labels, counts > 0, source.text_ids.tolist(), strict=True)
     for found, right, counted, text in rows:
         if text != before:
             predictions.append([])
