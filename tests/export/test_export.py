@@ -115,6 +115,7 @@ def assert_answers(labels, found, expected):
     assert list(labels) == [LABELS[row.argmax()] for row in expected]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("num_texts", "serving_ops"), CASES)
 def test_an_export_answers_every_golden_string_as_the_run_does(models, expected, num_texts, serving_ops):
     model = models[num_texts, serving_ops]

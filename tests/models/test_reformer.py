@@ -237,6 +237,7 @@ def test_without_a_seed_of_the_step_dropout_is_repeated_all_the_same():
     assert np.abs(first - again[0]).max() > 0.1 and np.isfinite(tape.gradient(second, x)).all()
 
 
+@pytest.mark.long
 def test_what_is_kept_for_the_gradient_does_not_grow_with_the_layers():
     batch = batch_of()
 

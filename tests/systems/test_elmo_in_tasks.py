@@ -66,6 +66,7 @@ def test_a_task_learns_the_mix_and_leaves_a_frozen_network(classifier, folder):
     assert shares.shape == (3,) and np.abs(shares).max() > 1e-3 and abs(gamma[0] - 1) > 1e-3
 
 
+@pytest.mark.long
 def test_unknown_words_have_answers_of_their_own(classifier):
     predictor = load(str(classifier))
     found = predictor.predict([("Berlin",), ("Berlins",), ("Berlin",)])

@@ -171,6 +171,7 @@ def test_a_run_tags_the_same_after_a_way_through_hugging_faces_format(run, tmp_p
 
 
 @pytest.mark.parametrize("serving_ops", ["core", pytest.param("text", marks=pytest.mark.long)])
+@pytest.mark.long
 def test_what_is_served_is_what_the_run_says(run, tmp_path, serving_ops):
     call("export_model", f"--model_dir={run}", f"--export_dir={tmp_path}/served", f"--serving_ops={serving_ops}")
     served = tf.saved_model.load(str(tmp_path / "served/1")).signatures

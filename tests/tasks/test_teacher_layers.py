@@ -321,7 +321,8 @@ def test_layers_come_first_and_nothing_of_the_teacher_is_kept(teacher, whole):
     assert '"agreement"' in (whole / "log.jsonl").read_text()
 
 
-@pytest.mark.parametrize("where", ["inside the phase", pytest.param("inside the task", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("where", ["inside the phase", "inside the task"])
 def test_an_interruption_loses_nothing(flags, whole, where, tmp_path, monkeypatch, capsys):
     original, cut = Loop.run, tmp_path / "cut"
 

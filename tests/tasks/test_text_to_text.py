@@ -80,6 +80,7 @@ def test_what_was_learnt_is_written_with_the_prefix_that_the_run_keeps(tuned):
     assert len(cut) == 40 and cut[-1] == vocabulary["[SEP]"] and generator.num_cut == 1
 
 
+@pytest.mark.long
 def test_the_verbs_take_the_run(tuned, tmp_path, capsys):
     (tmp_path / "in.txt").write_text(f"{PAIRS[0][0]}\n\n{PAIRS[3][0]}\n", encoding="utf-8")
     flags = {"model_dir": tuned, "input_file": tmp_path / "in.txt"}

@@ -240,6 +240,7 @@ def test_resume_flags(options, finished):
     assert largest_difference(before, weights(options.model_dir)) == 0.0
 
 
+@pytest.mark.long
 def test_records_of_google_need_no_manifest_and_mixed_precision_trains(options, static_records, zh_vocabulary):
     os.makedirs(options.model_dir)
     leftover = pathlib.Path(options.model_dir, "config.json.0123456789ab.partial")
