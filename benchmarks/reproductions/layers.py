@@ -21,7 +21,7 @@ from benchmarks.reproductions.pages import environment, mean_and_deviation, verd
 from data_pipelines.corpora.conll import TaggedSentence, read_conll
 from data_pipelines.text.joining import join_words
 
-LENGTH, BATCH, STRENGTHS = 128, 32, (0.01, 0.1, 1.0)
+LENGTH, BATCH, STRENGTHS = 256, 32, (0.01, 0.1, 1.0)
 PRETRAINED, RANDOM = "pretrained", "random weights"
 
 
