@@ -156,9 +156,8 @@ class Sinkhorn(ProjectedMixer):
         )
         missing = -total % size
         count = (total + missing) // size
-        known = (
-            ops.arange(count * size, dtype="int32") < place + length
-        )  # what stood behind them before counts for nothing
+        # What stood behind them before counts for nothing.
+        known = ops.arange(count * size, dtype="int32") < place + length
         shape = (ops.shape(x)[0], count, size)
         real = ops.broadcast_to(ops.reshape(ops.cast(known, text.dtype), (1, count, size)), shape)
         text = pad_tokens(text[:, 0], missing) * ops.cast(known, text.dtype)[None, :, None]
