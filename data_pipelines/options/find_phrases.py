@@ -1,7 +1,7 @@
 """Joins words that occur together into phrases such as new_york, for word vectors, as word2phrase does.
 
 xmodels find_phrases --input_file='text/*.txt' --thresholds=200,100 --output_file=phrases/text.txt
-xmodels train_vocabulary --input_file=phrases/text.txt --input_format=sentences --tokenizer=words --segmenter=presegmented --output_file=vocabulary
+xmodels train_vocabulary --input_file=phrases/text.txt --tokenizer=words --segmenter=presegmented --output_file=words
 """
 
 import dataclasses

@@ -102,6 +102,7 @@ def test_what_a_resumed_run_must_keep():
         "similar_words",
     }
     of_rows = {
+        "hierarchical_softmax",
         "lora_rank",
         "lora_alpha",
         "lora_layers",
