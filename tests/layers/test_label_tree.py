@@ -75,7 +75,8 @@ def finetune(rows, run, network="new:fasttext_classifier", **more):
     flags = {"vocab_file": rows / "vocabulary"} if network.startswith("new:") else {}
     return invoke(
         "finetune", "--hierarchical_softmax", init_checkpoint=network, train_file=rows / "train.tsv", eval_file=rows / "train.tsv",
-        model_dir=run, num_train_epochs=6, train_batch_size=12, text_column="text", label_column="label", **flags, **more,
+        model_dir=run, num_train_epochs=6, train_batch_size=12, text_column="text", label_column="label", jit_compile="false",
+        **flags, **more,
     )  # fmt: skip
 
 

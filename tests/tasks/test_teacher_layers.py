@@ -191,6 +191,7 @@ def float32():
     keras.config.set_dtype_policy("float32")
 
 
+@pytest.mark.long
 def test_gradients_reach_the_student_and_its_projections_alone_on_two_replicas_as_on_one(float32):
     one, teacher = learner_of("one_device")
     before = values(teacher)
