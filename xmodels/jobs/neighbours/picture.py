@@ -41,6 +41,7 @@ def draw(known: Words, found: Mapping[str, Sequence[tuple[str, float]]]):
     figure = Figure(figsize=(SIZE, SIZE), layout="constrained")
     axis = figure.subplots()
     axis.set_axis_off()
+    axis.margins(x=0.15, y=0.05)  # words stand to the right of their places
     axis.scatter(*map_.T, s=[36 if word in found else 10 for word in words], c=colours)
     for word, place, colour in zip(words, map_, colours, strict=True):
         strong = {"fontsize": 11, "fontweight": "bold"} if word in found else {"fontsize": 8}
