@@ -182,7 +182,7 @@ def draw_layers(means, common):
             axis.axhline(100 * np.mean(common[task]), color="black", linestyle="--", label="commonest tag")
             axis.set(title=task, xlabel="layer")
         axes[0].set_ylabel("words right, %")
-        axes[0].legend(frameon=False)
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
 
     return picture
 
