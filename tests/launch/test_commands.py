@@ -253,7 +253,7 @@ def test_finetune_from_records_equals_finetune_from_their_table(street, zh_vocab
         ({}, 2, "--train_file=FILE or --data_dir=RECORDS"),
         ({"data_dir": train, "train_file": SAMPLES / "train.tsv"}, 2, "give one of them"),
         ({"data_dir": street / "run"}, 3, "is the folder of a run, not of records"),
-        ({"data_dir": tmp_path / "none"}, 3, "no such folder of records"),
+        ({"data_dir": tmp_path / "none"}, 3, "none: no such file. Check the path"),
         ({"data_dir": train, "do_lower_case": "false"}, 3, "was tokenized otherwise than the network reads"),
     ]:
         assert invoke("finetune", **run, **flags, model_dir=tmp_path / "other") == code
