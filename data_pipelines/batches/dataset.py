@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.batches.array_source import ArraySource
-from data_pipelines.batches.grouping import Buckets, Grouping, fill_up
+from data_pipelines.batches.grouping import Grouping, fill_up
 from data_pipelines.errors import DataError
 from data_pipelines.ops.compose import Op
 from data_pipelines.ops.seeds import example_seeds, fold, permutation
@@ -181,10 +181,10 @@ class Batches:
 
     @WITHOUT_AUTOGRAPH
     def once_by_length(self) -> tuple[tf.data.Dataset, np.ndarray]:
-        """Returns all examples of an `ArraySource` once, in batches by length with the bounds of the grouping; what batches lack is
+        """Returns all examples of an `ArraySource` once, in batches by length, for a grouping that goes by it; what batches lack is
         filled up with rows of zero weight. Returns also the place of each example in the source, in the order in which they come."""
-        source, width = self.source, max(mask.shape[1] for mask in self.source.masks)
-        grouping = Buckets((*(length for length in self.grouping.lengths if length < width), width))
+        source = self.source
+        grouping = self.grouping.by_length(max(mask.shape[1] for mask in source.masks))
         groups = grouping.groups(tf.constant(source.num_tokens, tf.int64), self.batch_size).numpy()
         real, places = groups >= 0, np.maximum(groups, 0)
         indices = np.where(real, source.indices[places], -1)

@@ -5,7 +5,7 @@ with it, none twice; a batch's `cursor` (epoch, window, groups done in it) is al
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import tensorflow as tf
@@ -62,6 +62,10 @@ class Grouping:
         """Returns how one of several hosts groups its share of every batch."""
         return self
 
+    def by_length(self, width: int) -> "Buckets | None":
+        """Returns buckets with the same bounds for rows of up to `width`; None where length does not decide what shares a batch."""
+        return None
+
     def described(self, batch_size: int) -> str:
         """Returns what tells the groups of a window from those that another grouping, or another size of batches, would make."""
         return f"{self}, {batch_size} rows"
@@ -86,8 +90,16 @@ class Buckets(Grouping):
 
     lengths: tuple[int, ...]
 
+    @classmethod
+    def up_to(cls, width: int, bounds: Iterable[int]) -> "Buckets":
+        """Returns the buckets of those bounds that are below `width`, which is the last."""
+        return cls((*sorted(bound for bound in bounds if bound < width), width))
+
     def __str__(self) -> str:
         return f"Length buckets {', '.join(map(str, self.lengths))}"
+
+    def by_length(self, width: int) -> "Buckets":
+        return Buckets.up_to(width, self.lengths)
 
     def groups(self, lengths: tf.Tensor, batch_size: int) -> tf.Tensor:
         bucket = tf.searchsorted(tf.constant(self.lengths, lengths.dtype), lengths)
@@ -203,7 +215,7 @@ def buckets(text: str, lengths: np.ndarray, width: int) -> Buckets:
             bounds = {0}
         if min(bounds) < 1:
             raise UsageError(f"--length_buckets={text}: give auto, or lengths such as 32,64,128.")
-    return Buckets((*sorted(bound for bound in bounds if bound < width), width))
+    return Buckets.up_to(width, bounds)
 
 
 def longest(features: dict[str, tf.Tensor]) -> tf.Tensor:

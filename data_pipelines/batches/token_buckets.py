@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.batches.grouping import Grouping, longest, shorten_features
+from data_pipelines.batches.grouping import Buckets, Grouping, longest, shorten_features
 from data_pipelines.errors import UsageError
 
 FILLED = -1  # a place of a group that is a row without weight; -2 - b says that bucket b has no such row
@@ -55,6 +55,9 @@ class TokenBuckets(Grouping):
 
     def of_host(self, num_hosts: int) -> "TokenBuckets":
         return dataclasses.replace(self, sizes=tuple(size // num_hosts for size in self.sizes))
+
+    def by_length(self, width: int) -> Buckets:
+        return Buckets.up_to(width, self.lengths)
 
     def described(self, batch_size: int) -> str:
         return str(self)

@@ -45,7 +45,7 @@ def find_phrases(options: Options) -> int:
     joined = sum(counts[phrase] for phrase in there)
     shown = f", such as {', '.join(there[:5])}" if there else ". Lower --thresholds or --min_count join more"
     print(
-        f"{output_file}: {counts.total():,} words, {joined:,} of them phrases, {len(there):,} different ones{shown}. "
+        f"{output_file}: {counts.total():,} words, {joined:,} of them phrases ({len(there):,} different){shown}. "
         f"{output_file}{BESIDE} holds all of them."
     )
     return len(there)

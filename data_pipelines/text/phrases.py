@@ -26,7 +26,7 @@ class PairCounts:
         self.words.update(words)
         self.pairs.update(zip(words, words[1:], strict=False))
         self.num_words += len(words)
-        while len(self.words) + len(self.pairs) > self.most:
+        if len(self.words) + len(self.pairs) > self.most:
             self._drop()
 
     def _drop(self) -> None:

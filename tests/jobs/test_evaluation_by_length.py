@@ -40,7 +40,7 @@ def test_scores_and_answers_are_the_same(task, small_bert, tmp_path, monkeypatch
 
     monkeypatch.setattr(decisive, "stack_batches", seen)
     for least in (1, 10**6):
-        monkeypatch.setattr(decisive, "LEAST", least)
+        monkeypatch.setattr(decisive, "LEAST_BATCHES", least)
         run = tmp_path / f"run{least}"
         flags = {"best_metric": metric} if task == "classify" else {}
         assert invoke(

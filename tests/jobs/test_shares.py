@@ -9,6 +9,7 @@ import pytest
 
 from tests.conversion.test_sentence_transformers import folder_of
 from tests.helpers.invocation import invoke
+from xmodels.jobs import shares
 from xmodels.jobs.convert_checkpoint.sentence_transformers import to_run
 from xmodels.retrieval import vectors
 
@@ -89,7 +90,8 @@ def test_flags_that_do_not_fit_are_told(run, tmp_path, capsys):
     write_pairs(tmp_path)
     asked = {"model_dir": run, "input_file": tmp_path / "pairs.tsv", "output_file": tmp_path / "out.tsv"}
     for flags, message in (
-        ({"task_index": 0}, "give both"), ({"num_tasks": 2, "task_index": 2}, "numbered from 0 to num_tasks - 1"),
+        ({"task_index": 0}, "--task_index: give --num_tasks too"), ({"num_tasks": 2}, "--num_tasks: give --task_index too"),
+        ({"num_tasks": 2, "task_index": 2}, "--num_tasks=2 are numbered from 0 to 1"),
         ({"num_tasks": 20, "task_index": 0}, "has only 11 rows"),
         ({"num_tasks": 2, "task_index": 0, "overwrite": True}, "a task would delete what others make"),
     ):  # fmt: skip
@@ -99,3 +101,19 @@ def test_flags_that_do_not_fit_are_told(run, tmp_path, capsys):
     assert invoke("predict", task_index=0, num_tasks=2, **asked) == 0
     assert invoke("predict", task_index=1, num_tasks=3, **asked) == 2
     assert "begun with another num_tasks: 2 then, 3 now" in capsys.readouterr().err
+
+
+def test_a_task_whose_parts_another_one_has_joined_says_nothing_of_missing_ones(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out.tsv"
+    write = shares.write_json
+
+    def mark_and_let_the_other_join(path, value):
+        write(path, value)
+        if path.endswith(shares.MARK):
+            shutil.rmtree(f"{out}.parts")
+            out.write_text("all", "utf-8")
+
+    monkeypatch.setattr(shares, "write_json", mark_and_let_the_other_join)
+    share = shares.Share(0, 2, str(out), {})
+    assert share.work(lambda path: None, pytest.fail) and out.read_text("utf-8") == "all"
+    assert "missing" not in capsys.readouterr().out

@@ -70,7 +70,7 @@ def test_a_text_is_written_with_its_phrases_and_becomes_a_vocabulary(tmp_path, c
         "output_file": joined,
     }
     assert invoke("find_phrases", **flags) == 0
-    assert "24 of them phrases, 1 different ones, such as new_york" in capsys.readouterr().out
+    assert "24 of them phrases (1 different), such as new_york" in capsys.readouterr().out
     documents = list(read_documents(open_corpus(str(joined), "en", "sentences").whole()))
     assert documents[0].sentences == ["see0 new_york , day0 .", "new_york is old0 ."] and len(documents) == 9
     assert (tmp_path / "out/joined.txt.phrases.tsv").read_text("utf-8").splitlines()[1].startswith("new_york\t24\t")

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from data_pipelines import checksums
 from data_pipelines.errors import UsageError
 from data_pipelines.files import file_sha256, write_json
 from data_pipelines.options.declaration import changed_options
@@ -17,7 +18,6 @@ from xmodels.models.folder import read_json
 
 FOLDER, PLAN, MARK = ".parts", "plan.json", ".done"
 OWN = ("task_index", "output_file", "overwrite", "batch_size")  # flags in which tasks may differ
-SUMS = "SHA256SUMS"  # of a run or model folder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +74,8 @@ class Share:
             make(own)
             write_json(own + MARK, {})
         missing = [str(index) for index, path in enumerate(self.paths) if not os.path.isfile(path + MARK)]
+        if os.path.isfile(self.output):
+            return True  # another task has joined them meanwhile
         if missing:
             print(
                 f"{own}: the part of task {self.index}. {len(missing)} of {self.count} are missing (--task_index="
@@ -85,7 +87,7 @@ class Share:
         except FileNotFoundError:
             if not os.path.isfile(self.output):
                 raise
-            return True  # another task has joined them meanwhile
+            return True  # likewise, while these were read
         shutil.rmtree(self.folder, ignore_errors=True)
         print(f"{self.output}: joined from the parts of {self.count} tasks.")
         return True
@@ -112,16 +114,17 @@ def share_of(options: Any) -> Share | None:
     index, count = options.task_index, options.num_tasks
     if index is None and count is None:
         return None
-    if index is None or count is None or index >= count:
-        raise UsageError(
-            f"--task_index={index} --num_tasks={count}: give both; tasks are numbered from 0 to num_tasks - 1."
-        )
+    if index is None or count is None:
+        given, lacks = ("num_tasks", "task_index") if index is None else ("task_index", "num_tasks")
+        raise UsageError(f"--{given}: give --{lacks} too; tasks are numbered from 0 to num_tasks - 1.")
+    if index >= count:
+        raise UsageError(f"--task_index={index}: --num_tasks={count} are numbered from 0 to {count - 1}.")
     if not options.input_file or not options.output_file:
         raise UsageError("--num_tasks: shares --input_file and joins --output_file. Give both.")
     if options.overwrite:
         raise UsageError("--overwrite: a task would delete what others make. Remove --output_file before they start.")
     plan = {name: value for name, value in changed_options(options).items() if name not in OWN}
-    sums = os.path.join(options.model_dir, SUMS)
+    sums = os.path.join(options.model_dir, checksums.FILE)
     if os.path.isfile(sums):
         plan["checksum of model_dir"] = file_sha256(sums)
     if os.path.isfile(options.input_file):

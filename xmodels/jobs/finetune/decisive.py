@@ -12,7 +12,7 @@ from xmodels.tasks.base import score as base
 from xmodels.tasks.base.find import load_part
 from xmodels.training.step.learner import Learner
 
-LEAST = 16  # batches of an evaluation set that is read by length
+LEAST_BATCHES = 16  # of an evaluation set that is read by length
 
 
 @dataclasses.dataclass
@@ -96,10 +96,10 @@ class Evaluation:
 
     def _saves_padding(self, source) -> bool:
         """Returns whether batches by length are worth a graph for each length, and rows end with padding, so that places stay."""
-        is_by_length = (
-            hasattr(self.batches.grouping, "lengths") and source.num_examples >= LEAST * self.batches.batch_size
-        )
-        return is_by_length and all(mask[:, 0].all() for mask in source.masks)
+        grouping, least = self.batches.grouping, LEAST_BATCHES * self.batches.batch_size
+        if grouping is None or grouping.by_length(source.masks[0].shape[1]) is None or source.num_examples < least:
+            return False
+        return all(mask[:, 0].all() for mask in source.masks)
 
     def draw_set(self, folder: str, source, settings: dict) -> None:
         """Writes the task's pictures of answers to a set by the weights as they are, where it has some and does not wait for the end.

@@ -59,10 +59,10 @@ def predict(options: Options) -> list[dict | None]:
     predictor = fill_mask.load(options.model_dir) or load_predictor(options.model_dir)
     predictor.adjust(**values_of(options, options.TASK_OPTIONS))
     question = Question(text, options.text_pair, input_file, options.text_column, options.text_pair_column)
-    inputs = predictor.inputs(question)
     if share is not None:
         predict_share(share, predictor, question, options.batch_size)
         return []
+    inputs = predictor.inputs(question)
     if not isinstance(inputs, list):
         if output_file:
             write(output_file, predictor, stream_predictions(predictor, inputs, options.batch_size, input_file))
