@@ -53,12 +53,12 @@ PRETRAINED, OTHERS = "pretrained", "after the other tasks"
 def main() -> None:
     flags = parse(sys.argv[1:])
     os.makedirs(flags.folder, exist_ok=True)
-    tasks = write_tasks(flags)
+    tasks, target = write_tasks(flags)
     scores = {TOGETHER: together(flags, tasks), ALONE: alone(flags, tasks)}
-    few = few_labels(flags, tasks)
-    heads = {"answer network": few[PRETRAINED][max(flags.fractions)], "linear head": linear(flags, tasks)}
+    few = few_labels(flags, tasks, target)
+    heads = {"answer network": few[PRETRAINED][max(flags.fractions)], "linear head": linear(flags, target)}
     peer = peer_mt_dnn.scores(flags, tasks, flags.peer) if flags.peer else None
-    write_report(flags, tasks, scores, few, heads, peer)
+    write_report(flags, tasks, target, scores, few, heads, peer)
 
 
 def parse(arguments) -> argparse.Namespace:
@@ -74,6 +74,7 @@ def parse(arguments) -> argparse.Namespace:
     parser.add_argument("--epochs", type=float, default=5.0)
     parser.add_argument("--least_steps", type=int, default=150, help="of a run with few labels")
     parser.add_argument("--rows", type=int, default=None, help="at most so many to learn from, of each task")
+    parser.add_argument("--target_rows", type=int, default=None, help="those of the target in 2 and 3, if not --rows")
     parser.add_argument("--dev_rows", type=int, default=None, help="at most so many to score")
     parser.add_argument(
         "--peer", type=float, default=None, help="rate at which Hugging Face's BERT learns the tasks too"
@@ -98,13 +99,13 @@ class Task:
     count: int
 
 
-def write_tasks(flags) -> dict[str, Task]:
-    """All tables in one form, cut to what is asked for."""
+def write_tasks(flags) -> tuple[dict[str, Task], Task]:
+    """All tables in one form, cut to what is asked for, and the target with the labels of which shares are taken."""
     from data_pipelines.strict_yaml import variables_of
     from xmodels.jobs.multitask.tasks_file import read_tasks_file
     from xmodels.tasks.base.find import load_part
 
-    plan, found = read_tasks_file(flags.tasks_file, variables_of(flags.set)), {}
+    plan, found, target = read_tasks_file(flags.tasks_file, variables_of(flags.set)), {}, None
     for name, own in plan.tasks.items():
         values = plan.defaults | own
         kind = values.pop("task", "classify")
@@ -116,9 +117,13 @@ def write_tasks(flags) -> dict[str, Task]:
         score = values.get("best_metric") or load_part(kind, "score").SELECTION_METRIC
         kept = {key: value for key, value in values.items() if key not in OF_FILES}
         found[name] = Task(kind, score, kept, files, len(parts["train"][: flags.rows]))
-    if flags.target not in found or found[flags.target].kind != "san":
+        if name == flags.target and kind == "san":
+            rows = parts["train"][: flags.target_rows or flags.rows]
+            own = files | {"train_file": write(flags, name, "shares", rows)}
+            target = dataclasses.replace(found[name], files=own, count=len(rows))
+    if target is None:
         raise SystemExit(f"--target={flags.target}: must be a task of {flags.tasks_file} with `task: san`.")
-    return found
+    return found, target
 
 
 def examples(kind: str, values: dict, path: str | None) -> list[dict]:
@@ -221,9 +226,9 @@ def alone(flags, tasks: dict[str, Task]) -> dict[str, list[float]]:
     return {name: over_seeds(flags, task, f"alone_{name}", origins) for name, task in tasks.items()}
 
 
-def few_labels(flags, tasks: dict[str, Task]) -> dict[str, dict[float, list[float]]]:
+def few_labels(flags, tasks: dict[str, Task], target: Task) -> dict[str, dict[float, list[float]]]:
     """{beginning: {share of the labels: test scores}} of the target."""
-    target, others = tasks[flags.target], {n: t for n, t in tasks.items() if n != flags.target}
+    others = {name: task for name, task in tasks.items() if name != flags.target}
 
     def scored(rate):
         results = results_of(multitask(flags, others, "others", flags.seeds[0], rate))
@@ -250,9 +255,9 @@ def epochs_of(flags, target: Task, fraction: float) -> float:
     return max(flags.epochs, flags.least_steps / batches)
 
 
-def linear(flags, tasks: dict[str, Task]) -> list[float]:
+def linear(flags, target: Task) -> list[float]:
     """Test scores of the target with a linear head, all labels, and as many steps."""
-    target = dataclasses.replace(tasks[flags.target], kind="classify")
+    target = dataclasses.replace(target, kind="classify")
     origins = dict.fromkeys(flags.seeds, flags.init_checkpoint)
     return over_seeds(flags, target, "linear", origins, epochs=epochs_of(flags, target, 1.0))
 
@@ -271,7 +276,7 @@ def of_peer(flags, peer: dict) -> list[str]:
     ]
 
 
-def write_report(flags, tasks, scores, few, heads, peer) -> str:
+def write_report(flags, tasks, target, scores, few, heads, peer) -> str:
     """The page."""
     mean, without, levels = statistics.mean, mt_dnn_baselines.baselines(tasks), mt_dnn_baselines.LEVELS
     percent = functools.partial(mean_and_deviation, scale=100)
@@ -280,15 +285,17 @@ def write_report(flags, tasks, scores, few, heads, peer) -> str:
         + [percent(scores[arm][name]) for arm in (ALONE, TOGETHER)]
         for name, task in tasks.items()
     ]
-    words = {each: mt_dnn_baselines.over_seeds(tasks[flags.target], each, flags.seeds) for each in flags.fractions}
+    words = {each: mt_dnn_baselines.over_seeds(target, each, flags.seeds) for each in flags.fractions}
     second = [
         [level, *(percent([found[place] for found in words[each]]) for each in flags.fractions)]
         for place, level in enumerate(levels)
     ]
     second += [[label, *(percent(found[each]) for each in flags.fractions)] for label, found in few.items()]
-    third = [[level, f"{100 * value:.1f}"] for level, value in zip(levels, without[flags.target], strict=True)]
+    third = [
+        [level, percent([found[place] for found in words[max(flags.fractions)]])] for place, level in enumerate(levels)
+    ]
     third += [[name, percent(found)] for name, found in heads.items()]
-    shares = [each for each in flags.fractions if each * tasks[flags.target].count >= FEWEST]
+    shares = [each for each in flags.fractions if each * target.count >= FEWEST]
     least, most = min(shares), max(shares)
     gain = {each: mean(few[OTHERS][each]) - mean(few[PRETRAINED][each]) for each in (least, most)}
     claims = {
@@ -307,7 +314,7 @@ def write_report(flags, tasks, scores, few, heads, peer) -> str:
         "cosine of query and candidate; of numbers it is their mean and a ridge regression.",
         "## Together and alone",
         table(["task", "kind", "score", "rows", *levels, ALONE, TOGETHER], first),
-        f"## Few labels of {flags.target}",
+        f"## Few labels of {flags.target}, of {target.count:,} rows",
         table(["begins", *(f"{fraction:.2%}" for fraction in flags.fractions)], second),
         f"## Heads on {flags.target}",
         table(["head", "score"], third),
