@@ -106,6 +106,6 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {
     "features_en": (60, of_tags("features", "--steps=300", "--test_sentences=2000", "--dev_sentences=400")),
     "layers_en": (15, of_tags("layers", "--columns=speech:1,chunk:2,name:3", "--dev_sentences=200", "--test_sentences=1000")),
     "crf_en": (60, of_tags("crf", *CRF)),
-    "sentence_scores_en": (120, sentence_scores),
+    "sentence_scores_en": (75, sentence_scores),
     "mt_dnn": (80, mt_dnn),
 }  # fmt: skip

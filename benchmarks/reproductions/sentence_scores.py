@@ -60,15 +60,16 @@ def main(arguments=None) -> None:
     os.makedirs(options.folder, exist_ok=True)
     rows = {part: read_table(getattr(options, part), Columns("0", "1", "2")) for part in ("train", "dev", "test")}
     random.Random(0).shuffle(rows["train"])
+    matching = {part: [row for row in each if float(row.label) >= MATCH] for part, each in rows.items()}
+    matching["train"] = matching["train"][: options.match_rows]
     rows["train"], rows["dev"] = rows["train"][: options.train_rows], rows["dev"][: options.dev_rows]
     files = {part: write_table(os.path.join(options.folder, f"{part}.tsv"), each) for part, each in rows.items()}
     untuned = {name: kept(os.path.join(options.folder, f"published-{name}.json"), as_published, options, name, files["test"])
                for name in POOLINGS}  # fmt: skip
     found = {name: scores_of(options, files, name, dict(flags)) for name, flags in ARMS.items()}
-    matches = {}
-    for part, each in rows.items():
-        matching = [row for row in each if float(row.label) >= MATCH]
-        matches[part] = write_table(os.path.join(options.folder, f"{part}-matches.tsv"), matching)
+    matches = {
+        part: write_table(os.path.join(options.folder, f"{part}-matches.tsv"), each) for part, each in matching.items()
+    }
     negatives = {
         batch: scores_of(
             options, matches, f"matches of {batch}",
@@ -77,7 +78,7 @@ def main(arguments=None) -> None:
         for batch in BATCHES
     }  # fmt: skip
     times = clock(options, found, [text for row in rows["test"] for text in row.texts])
-    write_report(options, rows, untuned, found, negatives, times)
+    write_report(options, rows, matching, untuned, found, negatives, times)
 
 
 def as_published(options, pooling: str, test: str) -> dict[str, float]:
@@ -183,7 +184,7 @@ def claims_of(untuned, means, recalls, ratio: float, words: float) -> dict[str, 
     }  # fmt: skip
 
 
-def write_report(options, rows, untuned, found, negatives, times) -> None:
+def write_report(options, rows, matching, untuned, found, negatives, times) -> None:
     spearman = {name: [100 * each["test spearman"] for each in scores] for name, (_, scores) in found.items()}
     published = {name: 100 * scores["spearman"] for name, scores in untuned.items()}
     words, ratio = 100 * cosine_of_words(rows), times[CROSS] / times[SIAMESE]
@@ -198,7 +199,6 @@ def write_report(options, rows, untuned, found, negatives, times) -> None:
         [str(batch), *(mean_and_deviation([each[f"test {key}"] for each in scores], scale=100) for key in ("recall_1", "mrr")), rate]
         for batch, (rate, scores) in negatives.items()
     ]  # fmt: skip
-    count = {part: sum(float(row.label) >= MATCH for row in each) for part, each in rows.items()}
     parts = [
         verdict(claims_of(published, means, recalls, ratio, words)),
         table(["arm", "Spearman", "rate"], lines),
@@ -211,9 +211,9 @@ def write_report(options, rows, untuned, found, negatives, times) -> None:
         f"network with the vectors of the candidates at hand, {ratio:.0f} times as fast. The fastest of {ROUNDS} rounds of {QUERIES} "
         "queries, one at a time, tokenizer included.",
         "## More negatives",
-        f"Pairs with a score of {MATCH:g} or more, {count['train']:,} to learn from; the other second texts of a batch are what a "
-        f"text is told from. How often the right one of all second texts of {count['test']:,} such pairs stands first, and the mean "
-        "of its inverse rank, in percent.",
+        f"Pairs with a score of {MATCH:g} or more, {len(matching['train']):,} to learn from; the other second texts of a batch are "
+        f"what a text is told from. How often the right one of all second texts of {len(matching['test']):,} such pairs stands first, "
+        "and the mean of its inverse rank, in percent.",
         table(["batch", "first", "inverse rank", "rate"], matches),
         environment(
             "python -m benchmarks.reproductions.from_shared_data sentence_scores_en --work_dir=work", options.seeds
@@ -228,7 +228,8 @@ def parsed(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("published", "train", "dev", "test", "folder"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--train_rows", type=int, default=3000)
+    parser.add_argument("--train_rows", type=int, default=1500)
+    parser.add_argument("--match_rows", type=int, default=800, help="pairs to learn from in the part on negatives")
     parser.add_argument("--dev_rows", type=int, default=500)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--rates", nargs="+", default=["5e-5", "1e-4"])
