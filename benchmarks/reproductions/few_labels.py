@@ -167,7 +167,7 @@ def write_report(options, own: str, tables, found) -> None:
     parts = [
         verdict(claims_of(means)),
         "Accuracy in percent on the test rows, mean and deviation over seeds, each of which draws rows of its own, as long as "
-        "there are more; the rate that the first seed chose in brackets.",
+        "there are more, and else takes all; the rate that the first seed chose in brackets.",
         "![Accuracy by the number of labels](few_labels_en.png)",
     ]
     for task, by_count in found.items():
@@ -177,7 +177,7 @@ def write_report(options, own: str, tables, found) -> None:
         parts += [
             f"## {task}",
             table(["arm", *(f"{count:,} labels" for count in by_count)], rows),
-            f"{counts['dev']:,} development rows, {counts['test']:,} test rows.",
+            f"{counts['train']:,} rows to draw from, {counts['dev']:,} development rows, {counts['test']:,} test rows.",
         ]
     rates = "; ".join(f"{name} {', '.join(tried)}" for name, tried in RATES.items())
     epochs = ", ".join(f"{EPOCHS[count]} epochs of {count:,}" for count in options.rows)
