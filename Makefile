@@ -3,7 +3,7 @@ PYTHON ?= python3
 # Not `?=`: many shells export LANGUAGE for other purposes; `make quickstart LANGUAGE=zh` still works.
 LANGUAGE = en
 VENV ?= .venv
-# Processes that share the tests; each takes up to 6 GB of memory.
+# Processes that share the tests, or the targets of the fuzzer; each takes up to 6 GB of memory.
 JOBS ?= 2
 # A file's tests share what they have made, so they stay together; the order is that of names, in which small files come last.
 BY_FILE = --dist loadfile --no-loadscope-reorder
@@ -28,7 +28,7 @@ REPORT ?=
 help:  ## Lists the targets
 	@echo "make TARGET, where TARGET is one of:"
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
-	@echo "Variables: PYTHON ($(PYTHON)), VENV ($(VENV)); for tests JOBS ($(JOBS)); for quickstart LANGUAGE=en|zh ($(LANGUAGE)), OUTPUT ($(OUTPUT)), PRETRAINED=1, LOCKED=1;"
+	@echo "Variables: PYTHON ($(PYTHON)), VENV ($(VENV)); for tests and fuzz JOBS ($(JOBS)); for quickstart LANGUAGE=en|zh ($(LANGUAGE)), OUTPUT ($(OUTPUT)), PRETRAINED=1, LOCKED=1;"
 	@echo "for fuzz MINUTES ($(MINUTES)), ROUNDS, SEED, ONLY, REPORT."
 
 $(BIN)/python:
@@ -87,7 +87,7 @@ test-tf220: $(VENV)-tf220/.installed  ## Runs the tests of the engine on TensorF
 	@$(VENV)-tf220/bin/python -m pytest -q -n $(JOBS) $(BY_FILE) $(ENGINE_TESTS)
 
 fuzz: $(STAMP)-test  ## Runs all verbs on damaged files and odd flags for MINUTES=10, and fails where one misbehaves
-	@$(BIN)/python -m tests.fuzz --minutes=$(MINUTES) $(if $(ROUNDS),--rounds=$(ROUNDS)) $(if $(SEED),--seed=$(SEED)) \
+	@$(BIN)/python -m tests.fuzz --jobs=$(JOBS) --minutes=$(MINUTES) $(if $(ROUNDS),--rounds=$(ROUNDS)) $(if $(SEED),--seed=$(SEED)) \
 	  $(if $(ONLY),--only="$(ONLY)") $(if $(REPORT),--report=$(REPORT))
 
 # The rooms whose types others build on; settings stand in pyproject.toml.

@@ -4,10 +4,12 @@ import argparse
 import gc
 import json
 import os
+import pickle
 import random
 import sys
 import tempfile
 import time
+import traceback
 import zlib
 from pathlib import Path
 
@@ -45,17 +47,19 @@ def main() -> int:
         for target in TARGETS.values()
         if options.only in (target.name, target.line.split()[0], PARTS[target.network], "")
     ]
+    if not chosen:
+        raise SystemExit(f"--only={options.only}: no verb or target. Targets: {', '.join(TARGETS)}.")
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         fuzzer = Fuzzer(Path(folder), seed, options.base and Path(options.base), Path(options.finds).absolute())
         if options.replay:
             return fuzzer.replay([Path(path) for path in options.replay])
         failed = fuzzer.replay(sorted(FINDS.glob("*.json")))
         began = time.monotonic()
-        fuzzer.work(chosen, 60 * options.minutes, options.rounds)
+        fuzzer.share(chosen, 60 * options.minutes, options.rounds, options.jobs)
         elapsed = time.monotonic() - began
     print(fuzzer.table.text())
     if options.report:
-        Path(options.report).write_text(fuzzer.table.page(seed, elapsed), encoding="utf-8")
+        Path(options.report).write_text(fuzzer.table.page(seed, elapsed, options.jobs), encoding="utf-8")
     return int(failed or fuzzer.found > 0)
 
 
@@ -67,6 +71,7 @@ def parser() -> argparse.ArgumentParser:
         type=int,
         help="in place of minutes: so many rounds, in which each target has its turn; always the same cases for a seed",
     )
+    made.add_argument("--jobs", type=int, default=1, help="processes that share the targets; the cases are the same")
     made.add_argument("--seed", type=int, help="of what is drawn; default: another one each time, which is printed")
     made.add_argument("--only", default="", help="a verb, the name of a target, or one of: data, networks")
     made.add_argument("--replay", nargs="+", help="cases in files, in place of new ones")
@@ -80,7 +85,7 @@ class Fuzzer:
     """Draws cases, runs them, and keeps those that fail."""
 
     def __init__(self, folder: Path, seed: int, kept: Path | None, finds: Path):
-        self.seed, self.finds, self.found, self.known, self.table = seed, finds, 0, set(), Table()
+        self.folder, self.seed, self.finds, self.found, self.known, self.table = folder, seed, finds, 0, set(), Table()
         files = kept or folder / "base"
         began = time.monotonic()
         import_everything()
@@ -102,6 +107,47 @@ class Fuzzer:
                 print(f"{path.name}: {fault}\n{result.outcome.trace or result.outcome.errors}", flush=True)
         print(f"{len(paths)} found before: {'some fail' if failed else 'none fails'}", flush=True)
         return failed
+
+    def share(self, targets: list[Target], seconds: float, rounds: int | None, jobs: int) -> None:
+        """Lets forks `work` at a share of the targets each, and adds what they count.
+
+        Raises:
+            SystemExit: one of them failed; it has said why.
+        """
+        sys.stdout.flush()
+        working = {}
+        for place in range(jobs):
+            counted = self.folder / f"counted-{place}"
+            child = os.fork()
+            if not child:
+                self.work_alone(targets[place::jobs], seconds, rounds, self.folder / f"rooms-{place}", counted)
+            working[child] = counted
+        failed = False
+        for child, counted in working.items():
+            if os.waitpid(child, 0)[1]:
+                failed = True
+                continue
+            found, table = pickle.loads(counted.read_bytes())
+            self.found += found
+            self.table.merge(table)
+        if failed:
+            raise SystemExit("A process of the fuzzer failed.")
+
+    def work_alone(self, targets: list[Target], seconds: float, rounds: int | None, rooms: Path, counted: Path) -> None:
+        """Works in rooms of its own, writes down what was found and counted, and ends this process."""
+        code = 1
+        try:
+            rooms.mkdir()
+            self.cases = Cases(self.cases.base, rooms)
+            self.work(targets, seconds, rounds)
+            counted.write_bytes(pickle.dumps((self.found, self.table)))
+            code = 0
+        except BaseException:  # also SystemExit: nothing of the parent's may run here
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
 
     def work(self, targets: list[Target], seconds: float, rounds: int | None) -> None:
         """Gives each target its turns until the time is over; who has had least time comes first."""

@@ -22,6 +22,13 @@ class Table:
         for row in (self.verbs[target.line.split()[0]], *(self.kinds[kind] for kind in kinds)):
             row.add(result)
 
+    def merge(self, other: "Table") -> None:
+        """Adds what another process has counted."""
+        self.spent += other.spent
+        for own, others in ((self.verbs, other.verbs), (self.kinds, other.kinds)):
+            for name, row in others.items():
+                own[name].merge(row)
+
     def text(self) -> str:
         """Both tables, for a terminal and for Markdown."""
         columns = (
@@ -32,7 +39,7 @@ class Table:
             for title, rows in (("verb", self.verbs), ("what is changed", self.kinds))
         )
 
-    def page(self, seed: int, elapsed: float) -> str:
+    def page(self, seed: int, elapsed: float, jobs: int) -> str:
         """The page of `benchmarks/results`, of a run of so many seconds."""
         cases = sum(row.cases for row in self.verbs.values())
         bad = sum(row.bad for row in self.verbs.values())
@@ -40,7 +47,7 @@ class Table:
         return (
             f"# Fuzzing\n\n{cases:,} cases of {len(self.spent)} commands in {elapsed / 60:.0f} minutes, {inside / 60:.0f} of them "
             f"inside of cases, seed {seed}; {bad} with a fault. "
-            f"One process, Python {platform.python_version()}. Made by `make fuzz REPORT=benchmarks/results/fuzz.md`.\n\n"
+            f"{jobs} process(es), Python {platform.python_version()}. Made by `make fuzz REPORT=benchmarks/results/fuzz.md`.\n\n"
             "Memory is what a case takes beside what its process has. docs/decisions/fuzzing.md says what counts as a fault.\n\n"
             + self.text()
         )
@@ -58,6 +65,10 @@ class Row:
         self.codes[result.outcome.code] += 1
         self.seconds = max(self.seconds, result.outcome.seconds)
         self.megabytes = max(self.megabytes, result.outcome.megabytes)
+
+    def merge(self, other: "Row") -> None:
+        self.cases, self.bad, self.codes = self.cases + other.cases, self.bad + other.bad, self.codes + other.codes
+        self.seconds, self.megabytes = max(self.seconds, other.seconds), max(self.megabytes, other.megabytes)
 
     def text(self) -> str:
         codes = ", ".join(f"{code}: {count}" for code, count in sorted(self.codes.items()))
