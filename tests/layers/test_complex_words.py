@@ -13,6 +13,7 @@ from xmodels.layers.complex_words import ComplexWords
 from xmodels.layers.positions import concatenated_sinusoid
 from xmodels.models.backbone import named_weights
 from xmodels.models.complex_fasttext import ComplexFastText, ComplexFastTextConfig
+from xmodels.models.complex_lstm import ComplexLstm, ComplexLstmConfig
 from xmodels.models.complex_rnn import ComplexRnn, ComplexRnnConfig
 from xmodels.models.complex_text_cnn import ComplexTextCnn, ComplexTextCnnConfig
 from xmodels.models.complex_transformer import ComplexTransformer, ComplexTransformerConfig
@@ -25,6 +26,7 @@ NETWORKS = {
     "fasttext": (ComplexFastText, ComplexFastTextConfig(9, 6)),
     "cnn": (ComplexTextCnn, ComplexTextCnnConfig(9, 12, embedding_dim=5)),
     "rnn": (ComplexRnn, ComplexRnnConfig(9, 8, embedding_dim=5)),
+    "lstm": (ComplexLstm, ComplexLstmConfig(9, 8, embedding_dim=5)),
     "transformer": (ComplexTransformer, ComplexTransformerConfig(9, 16, 2, 2, 24)),
 }
 
@@ -81,7 +83,7 @@ def test_frequencies_and_phases_do_not_decay():
 
 
 def test_a_dense_layer_is_a_product_of_complex_matrices():
-    layer, x = complex_layers.ComplexDense(3, initial_bias=0.5), normal(2, 4, 10)
+    layer, x = complex_layers.ComplexDense(3, bias_initializer=keras.initializers.Constant(0.5)), normal(2, 4, 10)
     found = numbers(layer(x))
     kernel, bias = np.array(layer.kernel), numbers(layer.bias)
     np.testing.assert_allclose(found, numbers(x) @ (kernel[0] + 1j * kernel[1]) + bias, atol=1e-5)
@@ -99,6 +101,33 @@ def test_filters_are_complex_convolutions():
     np.testing.assert_allclose(numbers(states)[0], expected, atol=1e-5)
     inside = expected[1:5]
     np.testing.assert_allclose(numbers(pooled)[0], inside.real.max(0) + 1j * inside.imag.max(0), atol=1e-5)
+
+
+def test_an_lstm_multiplies_complex_numbers_and_gates_each_part():
+    units, x = 3, normal(2, 4, 10)
+    layer = ComplexLstm(ComplexLstmConfig(9, 4 * units)).direction(units)
+    found = np.array(layer(x))
+    kernel = np.array(layer.gates.kernel)
+    recurrent = np.array(layer.steps.cell.recurrent.kernel)
+    bias = numbers(layer.gates.bias).reshape(4, units)
+    np.testing.assert_array_equal(bias, np.array([0, 1 + 1j, 0, 0])[:, None].repeat(units, axis=1))
+
+    def of_parts(function, z):
+        return function(z.real) + 1j * function(z.imag)
+
+    def sigmoid(y):
+        return 1 / (1 + np.exp(-y))
+
+    def gated(gate, z):
+        return of_parts(sigmoid, gate).real * z.real + 1j * of_parts(sigmoid, gate).imag * z.imag
+
+    h = c = np.zeros((2, units), complex)
+    for step in range(4):
+        sums = numbers(x)[:, step] @ (kernel[0] + 1j * kernel[1]) + h @ (recurrent[0] + 1j * recurrent[1])
+        i, f, candidate, o = np.moveaxis(sums.reshape(2, 4, units) + bias, 1, 0)
+        c = gated(f, c) + gated(i, of_parts(np.tanh, candidate))
+        h = gated(o, of_parts(np.tanh, c))
+        np.testing.assert_allclose(numbers(found[:, step]), h, atol=1e-5)
 
 
 @pytest.mark.parametrize("conjugate", [False, True])

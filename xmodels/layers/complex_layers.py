@@ -8,6 +8,7 @@ from xmodels.layers.attention.core import HIDDEN
 from xmodels.layers.convolution import TokenWindows, windows
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.layer import Layer
+from xmodels.layers.recurrent import OneForget
 
 
 class ComplexDense(Layer):
@@ -19,7 +20,7 @@ class ComplexDense(Layer):
         units: M.
         activation: applied to real and imaginary parts, by its name in Keras.
         use_bias: whether there is b.
-        initial_bias: of both parts.
+        bias_initializer: of b, (2 M,).
 
     Call arguments:
         x: (..., 2 N).
@@ -28,10 +29,10 @@ class ComplexDense(Layer):
         (..., 2 M)
     """
 
-    def __init__(self, units: int, activation=None, use_bias: bool = True, initial_bias: float = 0.0, **kwargs):
+    def __init__(self, units: int, activation=None, use_bias: bool = True, bias_initializer="zeros", **kwargs):
         super().__init__(**kwargs)
         self.units, self.activation = units, keras.activations.get(activation)
-        self.use_bias, self.initial_bias = use_bias, initial_bias
+        self.use_bias, self.bias_initializer = use_bias, bias_initializer
 
     def build(self, input_shape):
         width = input_shape[-1] // 2
@@ -39,8 +40,7 @@ class ComplexDense(Layer):
         shape = (2, width, self.units)  # A and B
         self.kernel = self.add_weight(name="complex_kernel", shape=shape, initializer=make)
         if self.use_bias:
-            constant = keras.initializers.Constant(self.initial_bias)
-            self.bias = self.add_weight(name="bias", shape=(2 * self.units,), initializer=constant)
+            self.bias = self.add_weight(name="bias", shape=(2 * self.units,), initializer=self.bias_initializer)
         self.built = True
 
     def call(self, x):
@@ -55,7 +55,8 @@ class ComplexTokenWindows(TokenWindows):
     """`TokenWindows` over complex numbers: a ReLU and a maximum of each part. Arguments and results are twice as wide."""
 
     def __init__(self, num_filters: int, kernel_size: int, **kwargs):
-        super().__init__(num_filters, kernel_size, ComplexDense(num_filters, "relu", initial_bias=0.1), **kwargs)
+        begin = keras.initializers.Constant(0.1)  # the authors'
+        super().__init__(num_filters, kernel_size, ComplexDense(num_filters, "relu", bias_initializer=begin), **kwargs)
 
     def seen(self, x, before, after):
         parts = ops.split(x, 2, axis=-1)
@@ -87,6 +88,47 @@ class ComplexCell(keras.layers.Layer):
     def call(self, gates, states, training=None):
         h = ops.tanh(gates + self.recurrent(states[0]))
         return h, [h]
+
+
+class BothForget(OneForget):
+    """The bias of four gates of complex numbers (8 * D,): zeros, with ones for both parts of the forget gate."""
+
+    def __call__(self, shape, dtype=None):
+        part = super().__call__((shape[0] // 2,), dtype)
+        return ops.concatenate([part, part])
+
+
+class ComplexLstmCell(keras.layers.Layer):
+    """One step of an LSTM over complex numbers: products with matrices are complex; sigmoids, tanhs and gates act on each part.
+
+    The gates are in the order of `LstmCell`: input, forget, candidate, output.
+
+    Call arguments:
+        gates: (B, 8 * D), the projected inputs, the real parts of all gates first.
+        states: h and c, (B, 2 * D) each.
+
+    Returns:
+        h (B, 2 * D), and [h, c].
+    """
+
+    num_gates = 4
+
+    def __init__(self, units: int, **kwargs):
+        super().__init__(**kwargs)
+        self.state_size, self.output_size = [2 * units, 2 * units], 2 * units
+        self.recurrent = ComplexDense(4 * units, use_bias=False)
+
+    def build(self, shape):
+        self.recurrent.build((None, self.output_size))
+        self.built = True
+
+    def call(self, gates, states, training=None):
+        h, c = states
+        parts = (ops.split(part, 4, axis=-1) for part in ops.split(gates + self.recurrent(h), 2, axis=-1))
+        i, f, candidate, o = (ops.concatenate(both, axis=-1) for both in zip(*parts, strict=True))  # (B, 2 D) each
+        c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(candidate)
+        h = ops.sigmoid(o) * ops.tanh(c)
+        return h, [h, c]
 
 
 class ComplexNorm(Layer):

@@ -53,19 +53,18 @@ class ComplexRnn(Backbone):
         super().__init__(config, **kwargs)
         units = config.hidden_dim // 4
         self.words = words_of(config, config.embedding_dim)
-        self.directions = Bidirectional(direction(units), direction(units), name="directions")
+        self.directions = Bidirectional(self.direction(units), self.direction(units), name="directions")
         self.dropout = Dropout(config.dropout)
+
+    def direction(self, units: int) -> Recurrent:
+        """Returns one direction, of so many complex numbers."""
+        return Recurrent(ComplexCell(units), gates=ComplexDense(units))
 
     def call(self, features, training=None):
         real = features["padding_mask"]
         x = self.dropout(self.words(features["token_ids"], real), training=training)
         states = self.directions(x, real)
         return {"sequence_output": states, "pooled_output": max_state(states, ops.cast(real, "bool"))}
-
-
-def direction(units: int) -> Recurrent:
-    """Returns one direction, of so many complex numbers."""
-    return Recurrent(ComplexCell(units), gates=ComplexDense(units))
 
 
 # Both are ours.
