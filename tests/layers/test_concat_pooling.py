@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from xmodels.layers.concat_pooling import BatchNorm, ConcatPooling
+from xmodels.layers.batch_norm import BatchNorm
+from xmodels.layers.concat_pooling import ConcatPooling
 
 DRAW = np.random.default_rng(0)
 

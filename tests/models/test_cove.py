@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from xmodels.layers.biattentive import BiattentiveNetwork, texts_of
+from xmodels.layers.biattentive import BiattentiveNetwork, Maxout, texts_of
 from xmodels.layers.initialization import uniform
 from xmodels.layers.input_feeding import InputFeedingDecoder
 from xmodels.layers.recurrent import Bidirectional, LstmCell, Recurrent, TextsBidirectional
@@ -191,6 +191,19 @@ def test_attention_and_both_lstms_are_those_of_the_formula(compare):
     for maxout in layer.maxouts:
         vector = maxout(vector)
     np.testing.assert_allclose(compare(ROW, seconds=[[12, 13, 14]]), vector, atol=1e-4)
+
+
+@pytest.mark.parametrize(("norm", "axis"), [("layer", 1), ("batch", 0)])
+def test_layer_norm_is_over_the_dimensions_of_a_row_and_batch_norm_over_the_rows(norm, axis):
+    layer, x = Maxout(4, 3, norm), np.random.default_rng(6).normal(1.0, 2.0, size=(6, 5)).astype("float32")
+    found = np.array(layer(x, training=True))
+    largest = (x @ np.array(layer.dense.kernel)).reshape(6, 4, 3).max(-1)
+    normal = (largest - largest.mean(axis, keepdims=True)) / np.sqrt(largest.var(axis, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(found, normal, atol=1e-4)
+    other = np.concatenate([x[:1], -x[1:]])  # the first row beside others
+    same = np.allclose(found[0], np.array(layer(other, training=True))[0], atol=1e-5)
+    assert same == (norm == "layer")
+    np.testing.assert_allclose(layer(x)[0], layer(other)[0], atol=1e-5)  # not in training
 
 
 def test_swapped_texts_swap_the_pools_and_a_single_text_stands_for_both(compare):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import xmodels
+from data_pipelines.errors import UsageError
 from data_pipelines.text.kinds import open_tokenizer
 from tests.helpers.invocation import invoke
 from xmodels.models.backbone import named_weights
@@ -59,23 +60,27 @@ def test_word_vectors_and_encoder_do_not_learn_a_task_unless_they_are_told_to():
     recipe = cove.finetuning("classify", CoveConfig(9, 12), flags)
     names = [f"backbone.{name}" for name in named_weights(Cove(CoveConfig(9, 12)).initialize())]
     assert {group.begins for group in divide(recipe.groups, names).values()} == {None}
-    assert recipe.network == {"dropout": 0.0}
+    assert recipe.network == {"dropout": 0.0, "maxout_norm": "layer"}
     assert not cove.finetuning("classify", CoveConfig(9, 12), flags, cove.FineTuningOptions(freeze=False)).groups
+    with pytest.raises(UsageError, match="--set=maxout_norm=group: must be one of: layer, batch"):
+        cove.finetuning("classify", CoveConfig(9, 12), flags, cove.FineTuningOptions(maxout_norm="group"))
 
 
 @pytest.mark.long
-def test_a_task_learns_its_head_alone_and_is_exported(run, tmp_path):
+@pytest.mark.parametrize("norm", ["layer", "batch"])
+def test_a_task_learns_its_head_alone_and_is_exported(run, tmp_path, norm):
     choices = itertools.product(PEOPLE, PEOPLE, FOOD, FOOD)
     rows = [f"{a} eats {food} .\t{b} eats {other} .\t{food == other}" for a, b, food, other in choices]
     (tmp_path / "train.tsv").write_text("\n".join(["text\ttext2\tlabel", *rows]) + "\n")
     table = {"train_file": tmp_path / "train.tsv", "text_column": "text", "text_pair_column": "text2"}
-    learnt = {"num_train_epochs": 0.3, "train_batch_size": 8, "max_seq_length": 12}
+    learnt = {"num_train_epochs": 0.3, "train_batch_size": 8, "max_seq_length": 12, "set": f"maxout_norm={norm}"}
     assert invoke("finetune", task="classify", init_checkpoint=run, model_dir=tmp_path / "task", **table, **learnt) == 0
     before, after = (read_weights(str(path / "backbone/weights.safetensors")) for path in (run, tmp_path / "task"))
     for name, value in before.items():
         if name.startswith("backbone."):
             np.testing.assert_array_equal(after[name], value, err_msg=name)
     assert any("network.encoder" in name for name in after)
+    assert any("moving_mean" in name for name in after) == (norm == "batch")
     (record,) = xmodels.predict(model_dir=str(tmp_path / "task"), text="john eats soup .", text_pair="mary eats soup .")
     assert record["label"] in ("True", "False")
     assert invoke("export_model", model_dir=tmp_path / "task", export_dir=tmp_path / "served", serving_ops="core") == 0

@@ -1,13 +1,17 @@
 """The biattentive classification network, which compares two texts, or a text with itself (McCann et al., 2017, section 5)."""
 
+import functools
+
 import keras
 from keras import ops
 
+from xmodels.layers.batch_norm import BatchNorm
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.layer import Layer
 from xmodels.layers.recurrent import TextsBidirectional
 
 HIDDEN = -1e9  # replaces the scores and states of what does not count
+NORMS = {"layer": functools.partial(keras.layers.LayerNormalization, epsilon=1e-5), "batch": BatchNorm}
 
 
 class BiattentiveNetwork(Layer):
@@ -17,13 +21,13 @@ class BiattentiveNetwork(Layer):
     BiLSTM reads states, differences and products; each text is pooled; and three maxout layers read both pools. A single text stands
     for both, so it attends to itself.
 
-    In place of batch norm, maxout layers have layer norm, which gives a text the same answer whatever else its batch holds.
-
     Args:
         hidden_dim: units of each direction of both BiLSTMs, and of the first layer.
         dropout: of features and of the inputs of maxout layers.
         reduction: by how much each of the first two maxout layers is narrower than its input.
         pieces: of maxout.
+        norm: of what leaves a maxout layer, one of `NORMS`: `batch` is the paper's; `layer` gives a text the same answer whatever
+            else a batch of the training holds.
 
     Call arguments:
         states: (B, L, D).
@@ -36,7 +40,9 @@ class BiattentiveNetwork(Layer):
 
     tells_texts = True
 
-    def __init__(self, hidden_dim: int = 300, dropout: float = 0.2, reduction: int = 4, pieces: int = 4, **kwargs):
+    def __init__(
+        self, hidden_dim: int = 300, dropout: float = 0.2, reduction: int = 4, pieces: int = 4, norm: str = "layer", **kwargs
+    ):  # fmt: skip
         super().__init__(**kwargs)
         self.read = keras.layers.Dense(hidden_dim, "relu", name="read")  # f
         self.encoder = TextsBidirectional(hidden_dim, name="encoder")
@@ -44,7 +50,7 @@ class BiattentiveNetwork(Layer):
         self.score = keras.layers.Dense(1, name="score")
         self.dropout = Dropout(dropout)
         width = 16 * hidden_dim  # four pools of two texts, 2 * hidden_dim each
-        self.maxouts = [Maxout(max(1, width // reduction**i), pieces, name=f"maxout_{i}") for i in (1, 2, 3)]
+        self.maxouts = [Maxout(max(1, width // reduction**i), pieces, norm, name=f"maxout_{i}") for i in (1, 2, 3)]
 
     def call(self, states, padding_mask, segment_ids, training=None):
         real = ops.cast(padding_mask, "bool")
@@ -54,7 +60,7 @@ class BiattentiveNetwork(Layer):
         first, second = texts_of(real, segment_ids)
         x = ops.concatenate([self.pool(x, first), self.pool(x, second)], axis=-1)  # (B, 16 A)
         for maxout in self.maxouts:
-            x = maxout(self.dropout(x, training=training))
+            x = maxout(self.dropout(x, training=training), training=training)
         return x
 
     def shares(self, x, real, segment_ids):
@@ -82,17 +88,19 @@ class BiattentiveNetwork(Layer):
 
 
 class Maxout(Layer):
-    """The largest of several linear functions, normed (Goodfellow et al., 2013): (..., E) -> (..., `width`)."""
+    """The largest of several linear functions, normed (Goodfellow et al., 2013): (B, E) -> (B, `width`)."""
 
-    def __init__(self, width: int, pieces: int, **kwargs):
+    def __init__(self, width: int, pieces: int, norm: str = "layer", **kwargs):
         super().__init__(**kwargs)
         self.width, self.pieces = width, pieces
         self.dense = keras.layers.Dense(width * pieces, name="dense")
-        self.norm = keras.layers.LayerNormalization(epsilon=1e-5, name="norm")
+        self.norm = NORMS[norm](name="norm")
 
-    def call(self, x):
+    def call(self, x, training=None):
         x = self.dense(x)
-        return self.norm(ops.max(ops.reshape(x, (*ops.shape(x)[:-1], self.width, self.pieces)), axis=-1))
+        return self.norm(
+            ops.max(ops.reshape(x, (*ops.shape(x)[:-1], self.width, self.pieces)), axis=-1), training=training
+        )
 
 
 def texts_of(real, segment_ids):

@@ -1,12 +1,14 @@
 """The encoder of CoVe: bidirectional LSTMs over word vectors, trained to translate (McCann et al., 2017, arXiv 1708.00107)."""
 
 import dataclasses
+from typing import ClassVar
 
 import keras
 from keras import ops
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.features import Feature
+from xmodels.layers.biattentive import NORMS
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.initialization import uniform
 from xmodels.layers.pooling import last_state
@@ -25,12 +27,16 @@ class CoveConfig(LayersConfig):
         num_layers: BiLSTMs of the encoder, and LSTMs of the decoder (2).
         dropout: on word vectors, between layers and on what leaves (0.2).
         initial_scale: weights begin uniform between this number and its negative (0.1).
+        maxout_norm: that of the biattentive network on top, `layer` or `batch` (`batch`).
     """
+
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {**LayersConfig.choices, "maxout_norm": tuple(NORMS)}
 
     num_layers: int = 2
     embedding_dim: int | None = None
     dropout: float = 0.2
     initial_scale: float = 0.1
+    maxout_norm: str = "layer"
 
     def __post_init__(self):
         if self.embedding_dim is None:

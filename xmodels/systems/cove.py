@@ -2,11 +2,12 @@
 
 import dataclasses
 
+from data_pipelines.errors import UsageError
 from data_pipelines.ops.parallel import frame_parallel
 from data_pipelines.text.frames import Frame
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.interfaces.reading import Reading, as_published, mean_of_states
-from xmodels.layers.biattentive import BiattentiveNetwork
+from xmodels.layers.biattentive import NORMS, BiattentiveNetwork
 from xmodels.layers.initialization import GlorotUniform
 from xmodels.models.cove import SIZES, Cove, CoveConfig
 from xmodels.objectives.translation import Translation
@@ -19,7 +20,7 @@ MODEL, NEEDS_WORDS = Cove, False
 READING = Reading(
     frame=Frame.of("A (B:1)"),
     summary=mean_of_states,
-    make_network=lambda config: BiattentiveNetwork(config.encoder_dim // 2),
+    make_network=lambda config: BiattentiveNetwork(config.encoder_dim // 2, norm=config.maxout_norm),
     make_initializer=lambda stddev: GlorotUniform(),
     head_dropout=0.2,
     default_pooling=as_published,
@@ -36,9 +37,15 @@ WRITING = None
 
 @dataclasses.dataclass(frozen=True)
 class FineTuningOptions:
-    """`freeze` keeps word vectors and encoder as they are, and without dropout, as in the paper."""
+    """Numbers of the fine-tuning, of which `finetune --set` gives others.
+
+    Attributes:
+        freeze: keeps word vectors and encoder as they are, and without dropout, as in the paper.
+        maxout_norm: see `CoveConfig`.
+    """
 
     freeze: bool = True
+    maxout_norm: str = "layer"
 
 
 def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: CoveConfig | None = None) -> Recipe:
@@ -63,8 +70,15 @@ def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config:
 
 
 def finetuning(task: str, network: CoveConfig, options, own: FineTuningOptions | None = None) -> FineTuning:
-    """Returns the new layers learn, while word vectors and encoder stay as they are."""
+    """Returns the new layers learn, while word vectors and encoder stay as they are.
+
+    Raises:
+        UsageError: there is no such `maxout_norm`.
+    """
     own = own or FineTuningOptions()
+    if own.maxout_norm not in NORMS:
+        raise UsageError(f"--set=maxout_norm={own.maxout_norm}: must be one of: {', '.join(NORMS)}.")
+    changed = {"maxout_norm": own.maxout_norm}
     if not own.freeze or options.freeze_backbone:
-        return FineTuning()
-    return FineTuning((Group("encoder", r"^backbone\.", begins=None),), network={"dropout": 0.0})
+        return FineTuning(network=changed)
+    return FineTuning((Group("encoder", r"^backbone\.", begins=None),), network=changed | {"dropout": 0.0})
