@@ -45,6 +45,7 @@ SMOKE = {
     "least_steps": 2,
     "fractions": [0.5, 1.0],
 }
+CANDIDATES = 5  # a list counts as so many rows of development
 FEWEST = 10  # rows of which a gain is claimed; fewer say more of the draw than of the network
 TOGETHER, ALONE = "together", "alone"
 PRETRAINED, OTHERS = "pretrained", "after the other tasks"
@@ -75,7 +76,8 @@ def parse(arguments) -> argparse.Namespace:
     parser.add_argument("--least_steps", type=int, default=150, help="of a run with few labels")
     parser.add_argument("--rows", type=int, default=None, help="at most so many to learn from, of each task")
     parser.add_argument("--target_rows", type=int, default=None, help="those of the target in 2 and 3, if not --rows")
-    parser.add_argument("--dev_rows", type=int, default=None, help="at most so many to score")
+    parser.add_argument("--dev_rows", type=int, default=None, help="at most so many to choose a rate by")
+    parser.add_argument("--test_rows", type=int, default=None, help="at most so many to score, if not --dev_rows")
     parser.add_argument(
         "--peer", type=float, default=None, help="rate at which Hugging Face's BERT learns the tasks too"
     )
@@ -112,7 +114,9 @@ def write_tasks(flags) -> tuple[dict[str, Task], Task]:
         parts = {each: examples(kind, values, values.get(f"{each}_file")) for each in ("train", "eval", "test")}
         if not parts["test"]:
             parts["eval"], parts["test"] = halves(parts["eval"])
-        limits = {"train": flags.rows, "eval": flags.dev_rows, "test": flags.dev_rows}
+        limits = {"train": flags.rows, "eval": flags.dev_rows, "test": flags.test_rows or flags.dev_rows}
+        if kind == "rank" and flags.dev_rows:
+            limits["eval"] = flags.dev_rows // CANDIDATES
         files = {f"{each}_file": write(flags, name, each, rows[: limits[each]]) for each, rows in parts.items()}
         score = values.get("best_metric") or load_part(kind, "score").SELECTION_METRIC
         kept = {key: value for key, value in values.items() if key not in OF_FILES}
