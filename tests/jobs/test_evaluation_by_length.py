@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from tests.helpers.invocation import invoke
@@ -30,7 +31,7 @@ def write(folder):
 def test_scores_and_answers_are_the_same(task, small_bert, tmp_path, monkeypatch):
     write(tmp_path)
     ending, metric = ("tsv", "macro_f1") if task == "classify" else ("conll", "entity_f1")
-    found, widths = [], []
+    found, widths, compared = [], [], []
     plain = decisive.stack_batches
 
     def seen(pairs):
@@ -38,7 +39,16 @@ def test_scores_and_answers_are_the_same(task, small_bert, tmp_path, monkeypatch
         widths.append({len(each["token_ids"][0]) for each in examples})
         return plain(pairs)
 
+    def in_two_passes_too(self, source):
+        means, answers = in_one_pass(self, source)
+        monkeypatch.setattr(self, "_evaluate_and_predict", None)
+        for one, two in zip((means, answers), in_one_pass(self, source), strict=True):
+            compared.append(np.testing.assert_equal(one, two))
+        return means, answers
+
+    in_one_pass = decisive.Evaluation._means_and_answers
     monkeypatch.setattr(decisive, "stack_batches", seen)
+    monkeypatch.setattr(decisive.Evaluation, "_means_and_answers", in_two_passes_too)
     for least in (1, 10**6):
         monkeypatch.setattr(decisive, "LEAST_BATCHES", least)
         run = tmp_path / f"run{least}"
@@ -49,6 +59,7 @@ def test_scores_and_answers_are_the_same(task, small_bert, tmp_path, monkeypatch
             train_batch_size=4, max_seq_length=16, length_buckets="6,10", learning_rate=1e-2, jit_compile="false", **flags,
         ) == 0  # fmt: skip
         found.append(json.loads((run / "results.json").read_text("utf-8")))
+    assert compared
     assert widths[0] == {6, 10, 16} and widths[-1] == {16}
     ours, theirs = (each.get("results", each) for each in found)
     scores = {

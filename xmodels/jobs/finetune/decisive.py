@@ -46,6 +46,10 @@ class Evaluation:
         self._fixed = {name: settings[name] for name in self.score.SETTINGS if name in settings}
         # A partial, as in `training.step.graphs`: functions of several runs are no single one that is retraced.
         self._predict = tf.function(functools.partial(self._outputs), reduce_retracing=True, autograph=False)
+        self._pass = self.learner.pass_of(self.stream)
+        # An objective that combines the task with others has outputs of its own.
+        in_one = self._pass.objective is self.task and not self._pass.carried
+        self._evaluate_and_predict = self._pass.evaluate_and(self.task.predict) if in_one else None
         # By the identity of a source, which is kept too: its batches, and where their rows stand in it.
         self._sets: dict[int, tuple[object, tf.data.Dataset, np.ndarray | None]] = {}
 
@@ -55,20 +59,34 @@ class Evaluation:
         Args:
             settings: what an evaluation set chose before; None where this set chooses.
         """
-        means = self.learner.evaluate(self._batches(source)[0], self.stream)
-        if self.decisive in means and not self.tuned:
-            return means
-        with self.learner.averaged_weights():
-            answers = self._answers(source)
+        if self.decisive in ("loss", *self._pass.names) and not self.tuned:
+            return self.learner.evaluate(self._batches(source)[0], self.stream)
+        means, answers = self._means_and_answers(source)
         if settings is None:
             settings, self.answers = self._choose(answers), answers
             self.chosen = settings
         found = self.score.scores(*answers, **settings, **self._fixed)
         return {**means, **{name: found[name] for name in (self.decisive, *self.score.REPORTED) if name in found}}
 
-    def _answers(self, source) -> tuple:
+    def _means_and_answers(self, source) -> tuple[dict[str, float], tuple]:
+        """Returns losses and metrics of a set, and `_answers` to it, by one pass over the set where that gives both."""
+        batches, places = self._batches(source)
+        if self._evaluate_and_predict is None:
+            means = self.learner.evaluate(batches, self.stream)
+            with self.learner.averaged_weights():
+                return means, self._answers(source, *self.predict_set(source))
+        seen = []
+
+        def evaluate_batch(batch):
+            sums, past, outputs = self._evaluate_and_predict(batch)
+            seen.append(real_rows(outputs, batch))
+            return sums, past
+
+        means = self.learner.evaluate(batches, self.stream, evaluate_batch)
+        return means, self._answers(source, *in_order(stack_batches(seen), places))
+
+    def _answers(self, source, outputs, examples) -> tuple:
         """Returns what the network answers to a set, and what is right, as `scores` takes them."""
-        outputs, examples = self.predict_set(source)
         if self.score.READS_SOURCE:
             return self.score.from_source(outputs, source, self.task)
         return self.score.from_arrays(outputs, examples, self.labels)
@@ -79,11 +97,7 @@ class Evaluation:
     def predict_set(self, source) -> list[Mapping[str, np.ndarray]]:
         """Returns what the network answers to a set, and the set: {name: array (N, ...)} each, in the order of the set."""
         batches, places = self._batches(source)
-        found = stack_batches(self._predict_real_rows(batch) for batch in batches)
-        if places is None:
-            return found
-        order = np.argsort(places)
-        return [{name: rows[order] for name, rows in side.items()} for side in found]
+        return in_order(stack_batches(real_rows(self._predict(batch), batch) for batch in batches), places)
 
     def _batches(self, source) -> tuple[tf.data.Dataset, np.ndarray | None]:
         """Returns the batches of a set, each of its rows once: as they come, and None; or by length, as those of the training are,
@@ -108,7 +122,8 @@ class Evaluation:
             settings: of the run.
         """
         if not self.score.DRAWS_LAST and self.score.draw is not base.draw:
-            self.score.draw(folder, *self._answers(source), {n: settings[n] for n in self.tuned} | self._fixed)
+            answers = self._answers(source, *self.predict_set(source))
+            self.score.draw(folder, *answers, {n: settings[n] for n in self.tuned} | self._fixed)
 
     def draw(self, folder: str) -> None:
         """Writes the task's pictures of the last answers, where it has some and does not wait for the end."""
@@ -118,10 +133,20 @@ class Evaluation:
     def _outputs(self, batch):
         return self.task.predict(self.task.forward(self.learner.backbone, batch, training=False))
 
-    def _predict_real_rows(self, batch):
-        real = batch["example_weights"].numpy() > 0  # the last batch is filled up
-        arrays = ({name: value.numpy()[real] for name, value in each.items()} for each in (self._predict(batch), batch))
-        return tuple(arrays)
+
+def real_rows(outputs, batch) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Returns the arrays of both without the rows that fill up the last batch."""
+    real = batch["example_weights"].numpy() > 0
+    first, second = ({name: value.numpy()[real] for name, value in each.items()} for each in (outputs, batch))
+    return first, second
+
+
+def in_order(found: list[Mapping[str, np.ndarray]], places: np.ndarray | None) -> list[Mapping[str, np.ndarray]]:
+    """Returns rows in the order of their places in the set; as they are where these are None."""
+    if places is None:
+        return found
+    order = np.argsort(places)
+    return [{name: rows[order] for name, rows in side.items()} for side in found]
 
 
 def stack_batches(pairs) -> list[Mapping[str, np.ndarray]]:

@@ -7,7 +7,7 @@
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -314,17 +314,22 @@ class Learner:
         if self.loss_scale:
             self.loss_scale.shrink()
 
-    def evaluate(self, batches, stream: str | None = None) -> dict[str, float]:
+    def evaluate(self, batches, stream: str | None = None, evaluate_batch: Callable | None = None) -> dict[str, float]:
         """Returns {name: mean} over all batches of a dataset, with the moving average of the weights if there is one.
 
         Args:
             batches: the dataset.
             stream: the name of the stream whose objective is evaluated; by default the first one.
+            evaluate_batch: what runs a batch, in place of `StreamPass.evaluate_batch`.
         """
-        each = self.passes[stream or next(iter(self.passes))]
+        each = self.pass_of(stream)
         with self.averaged_weights():
-            totals = self.loss_weights.apply(each.loss_names, self.step, each.evaluate(batches))
+            totals = self.loss_weights.apply(each.loss_names, self.step, each.evaluate(batches, evaluate_batch))
         return means(each.names, each.loss_names, totals)
+
+    def pass_of(self, stream: str | None) -> StreamPass:
+        """Returns the pass of a stream; of the first one for None."""
+        return self.passes[stream or next(iter(self.passes))]
 
     def means(self, totals) -> dict[str, float]:
         """Returns {name: mean} from the stacked (sum, weight) pairs of steps; `loss` is the sum of the losses.

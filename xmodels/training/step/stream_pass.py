@@ -1,5 +1,6 @@
 """The forward and backward pass of one stream on one replica."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -125,13 +126,27 @@ class StreamPass:
     def _carried_states(self, outputs) -> dict:
         return {name: outputs[name] for name in self.carried.memory} if self.carried else {}
 
-    def evaluate(self, batches) -> np.ndarray:
-        """Returns (sum, weight) for each of `names` over all batches of a dataset: float32 (names, 2)."""
+    def evaluate_and(self, read: Callable) -> Callable:
+        """Returns an `evaluate_batch` that also returns `read(outputs)`, of the outputs of the objective."""
+
+        def evaluate_batch(batch):
+            outputs, losses, metrics = self.objective.run(self.backbone, batch, training=False)
+            return self._stack(losses | metrics, batch), self._carried_states(outputs), read(outputs)
+
+        return function_of(self, evaluate_batch, autograph=False)
+
+    def evaluate(self, batches, evaluate_batch: Callable | None = None) -> np.ndarray:
+        """Returns (sum, weight) for each of `names` over all batches of a dataset: float32 (names, 2).
+
+        Args:
+            evaluate_batch: in place of the pass's own.
+        """
+        evaluate_batch = evaluate_batch or self.evaluate_batch
         totals = tf.zeros((len(self.names), 2))
         past: dict[str, Any] = {}
         for batch in batches:
             if self.carried and not past:  # the rows of a batch continue those of the previous one
                 past = self.backbone.initial_memory(len(next(iter(batch.values()))))
-            sums, past = self.evaluate_batch({**batch, **past})
+            sums, past = evaluate_batch({**batch, **past})
             totals += sums
         return totals.numpy()
