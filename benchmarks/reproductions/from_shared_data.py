@@ -197,6 +197,13 @@ def siatl(place: Place) -> list[str]:
     ]
 
 
+def word_order(place: Place) -> list[str]:
+    folder = place.given("translation/multi30k-en-de")
+    texts = {"text": "train.en.gz", "test_text": "test_2016_flickr.en.gz"}
+    files = (f"--{flag}={os.path.join(folder, name)}" for flag, name in texts.items())
+    return ["word_order", *files, f"--folder={os.path.join(place.work, 'word_order_en')}"]
+
+
 def elmo(place: Place) -> list[str]:
     parts = {"train": "train.conllu.gz", "dev": "dev.conllu", "test": "test.conllu"}
     files = (
@@ -320,6 +327,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     **published_pages.PAGES,
     "siatl_en": (6, siatl),
     "elmo_en": (25, elmo),
+    "word_order_en": (20, word_order),
     "effect_masks_en": (60, effect("masks")),
     "effect_sharing_en": (210, effect("sharing")),
     "effect_order_en": (90, effect("order", relations)),
