@@ -44,12 +44,14 @@ class Evaluation:
         settings = getattr(self.task, "settings", {})
         self.tuned = tuple(name for name in self.score.CHOSEN if name in settings)
         self._fixed = {name: settings[name] for name in self.score.SETTINGS if name in settings}
+        self._pass = self.learner.pass_of(self.stream)
+        self._needs_answers = bool(self.tuned) or self.decisive not in ("loss", *self._pass.names)
+        later = hasattr(self.score, "mistakes") or self.score.DRAWS_LAST
+        # One graph for scores and answers, unless an objective that combines the task with others has outputs of its own.
+        in_one = self._pass.objective is self.task and not self._pass.carried and (self._needs_answers or later)
+        self._evaluate_and_predict = self._pass.evaluate_and(self.task.predict) if in_one else None
         # A partial, as in `training.step.graphs`: functions of several runs are no single one that is retraced.
         self._predict = tf.function(functools.partial(self._outputs), reduce_retracing=True, autograph=False)
-        self._pass = self.learner.pass_of(self.stream)
-        # An objective that combines the task with others has outputs of its own.
-        in_one = self._pass.objective is self.task and not self._pass.carried
-        self._evaluate_and_predict = self._pass.evaluate_and(self.task.predict) if in_one else None
         # By the identity of a source, which is kept too: its batches, and where their rows stand in it.
         self._sets: dict[int, tuple[object, tf.data.Dataset, np.ndarray | None]] = {}
 
@@ -59,31 +61,35 @@ class Evaluation:
         Args:
             settings: what an evaluation set chose before; None where this set chooses.
         """
-        if self.decisive in ("loss", *self._pass.names) and not self.tuned:
-            return self.learner.evaluate(self._batches(source)[0], self.stream)
         means, answers = self._means_and_answers(source)
+        if answers is None:
+            return means
         if settings is None:
             settings, self.answers = self._choose(answers), answers
             self.chosen = settings
         found = self.score.scores(*answers, **settings, **self._fixed)
         return {**means, **{name: found[name] for name in (self.decisive, *self.score.REPORTED) if name in found}}
 
-    def _means_and_answers(self, source) -> tuple[dict[str, float], tuple]:
-        """Returns losses and metrics of a set, and `_answers` to it, by one pass over the set where that gives both."""
+    def _means_and_answers(self, source) -> tuple[dict[str, float], tuple | None]:
+        """Returns losses and metrics of a set, and `_answers` to it, if they are needed: by one pass over the set where that gives
+        both."""
         batches, places = self._batches(source)
         if self._evaluate_and_predict is None:
             means = self.learner.evaluate(batches, self.stream)
+            if not self._needs_answers:
+                return means, None
             with self.learner.averaged_weights():
                 return means, self._answers(source, *self.predict_set(source))
         seen = []
 
         def evaluate_batch(batch):
             sums, past, outputs = self._evaluate_and_predict(batch)
-            seen.append(real_rows(outputs, batch))
+            if self._needs_answers:
+                seen.append(real_rows(outputs, batch))
             return sums, past
 
         means = self.learner.evaluate(batches, self.stream, evaluate_batch)
-        return means, self._answers(source, *in_order(stack_batches(seen), places))
+        return means, self._answers(source, *in_order(stack_batches(seen), places)) if seen else None
 
     def _answers(self, source, outputs, examples) -> tuple:
         """Returns what the network answers to a set, and what is right, as `scores` takes them."""
@@ -97,7 +103,7 @@ class Evaluation:
     def predict_set(self, source) -> list[Mapping[str, np.ndarray]]:
         """Returns what the network answers to a set, and the set: {name: array (N, ...)} each, in the order of the set."""
         batches, places = self._batches(source)
-        return in_order(stack_batches(real_rows(self._predict(batch), batch) for batch in batches), places)
+        return in_order(stack_batches(real_rows(self._outputs_of(batch), batch) for batch in batches), places)
 
     def _batches(self, source) -> tuple[tf.data.Dataset, np.ndarray | None]:
         """Returns the batches of a set, each of its rows once: as they come, and None; or by length, as those of the training are,
@@ -129,6 +135,9 @@ class Evaluation:
         """Writes the task's pictures of the last answers, where it has some and does not wait for the end."""
         if self.answers is not None and not self.score.DRAWS_LAST:
             self.score.draw(folder, *self.answers, self.chosen | self._fixed)
+
+    def _outputs_of(self, batch):
+        return self._predict(batch) if self._evaluate_and_predict is None else self._evaluate_and_predict(batch)[2]
 
     def _outputs(self, batch):
         return self.task.predict(self.task.forward(self.learner.backbone, batch, training=False))
