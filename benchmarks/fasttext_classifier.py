@@ -22,7 +22,7 @@ from data_pipelines.corpora.tables import Row, read_table
 from data_pipelines.files import whole_file, write_json
 
 WIDTH, PAIRS, BUCKETS = 100, 2, 100_000
-FEW, MANY = 1, 6  # passes
+FEW, MANY = 1, 16  # passes
 BATCH, LONGEST = 64, 128
 PINNED = ("taskset", "-c", "0")
 TIMES = 8  # by how much the longer file to be answered for is longer

@@ -13,6 +13,7 @@ from data_pipelines.text.vocabulary import BOS, CLS, EOS, PAD, SEP, UNKNOWN, Voc
 from data_pipelines.units.characters import BEGIN_SENTENCE, CHARACTER_IDS, END_SENTENCE, read_back, spell, spell_mark
 
 MOST_NUMBERS = 1 << 22  # that leave room for marks beside them (`pretraining.stages.tokenize`)
+MOST_SPELLED = 1 << 17  # words whose characters are kept, 26 MB
 MARKS = {CLS: BEGIN_SENTENCE, BOS: BEGIN_SENTENCE, SEP: END_SENTENCE, EOS: END_SENTENCE}  # role -> its character
 
 
@@ -38,6 +39,9 @@ class OpenVocabulary(Vocabulary):
         self.forget()
 
     def forget(self) -> None:
+        """Forgets the words that it lacks, and how words are spelled."""
+        self.rows = np.zeros((0, CHARACTER_IDS.shape[-1]), np.int32)
+        self.row_of: dict[int | str, int] = {}  # of ids, and of words that it lacks
         self.unknown_words: list[str] = []
         self.places: dict[str, int] = {}  # of them in the list
 
@@ -74,13 +78,26 @@ class OpenVocabulary(Vocabulary):
         Args:
             ids: as `OpenWordTokenizer` gives them; a plain unknown id has the characters of its token.
         """
-        found = spell([i.word if isinstance(i, UnknownWord) else self.tokens[i] for i in ids])
-        numbers = np.array(ids, np.int64)
-        for role, character in MARKS.items():
-            if role in self.roles:
-                found[numbers == self.roles[role]] = spell_mark(character)
-        found[numbers == self.roles.get(PAD, -1)] = 0
-        return {"character_ids": found}
+        keys = [i.word if isinstance(i, UnknownWord) else int(i) for i in ids]
+        if new := [key for key in dict.fromkeys(keys) if key not in self.row_of]:
+            if len(self.row_of) + len(new) > MOST_SPELLED:
+                self.row_of, new = {}, list(dict.fromkeys(keys))
+            first, last = len(self.row_of), len(self.row_of) + len(new)
+            if last > len(self.rows):
+                self.rows = np.resize(self.rows, (max(last, 2 * len(self.rows)), self.rows.shape[1]))
+            self.rows[first:last] = self._spell(new)
+            self.row_of |= {key: first + place for place, key in enumerate(new)}
+        return {"character_ids": self.rows[[self.row_of[key] for key in keys]]}
+
+    def _spell(self, keys: Sequence[int | str]) -> np.ndarray:
+        """Returns the characters of ids and words, int32 (W, 50)."""
+        found = spell([key if isinstance(key, str) else self.tokens[key] for key in keys])
+        marks = {self.roles[role]: spell_mark(character) for role, character in MARKS.items() if role in self.roles}
+        if PAD in self.roles:
+            marks[self.roles[PAD]] = np.zeros(found.shape[1], np.int32)
+        for row, key in zip(found, keys, strict=True):
+            row[:] = marks.get(key, row)
+        return found
 
     def words_of(self, ids: np.ndarray, features: dict[str, np.ndarray]) -> list[int]:
         """Returns the ids of a text as the tokenizer gave them, from (L,) of a record and its `token_features`."""

@@ -10,6 +10,7 @@ from data_pipelines.text import words
 from data_pipelines.text.tokenizer import Pieces, Tokenizer, is_ideograph
 from data_pipelines.text.vocabulary import UNKNOWN, Vocabulary
 
+MOST_KNOWN = 1 << 17  # words whose normal form is kept
 SPACE = "▁"  # the entry of characters that stands for blanks
 
 
@@ -105,14 +106,24 @@ class WordSplitter:
         self.backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         self.normalize = self.backend.normalizer.normalize_str
         self.segment = words.segmenter(segmenter)
+        self.known: dict[str, str] = {}  # words as they are written -> normalised
 
     def __call__(self, text: str) -> list[tuple[str, tuple[int, int]]]:
         if self.segment is not None:
             spans = word_spans(self.segment(text))
         else:
             spans = self.backend.encode(text, add_special_tokens=False).offsets
-        parts = [(self.normalize(text[first:end]).strip(), (first, end)) for first, end in spans]
+        parts = [(self.normal(text[first:end]), (first, end)) for first, end in spans]
         return [(word, span) for word, span in parts if word]
+
+    def normal(self, written: str) -> str:
+        """Returns a word normalised; most words of a text have occurred before."""
+        found = self.known.get(written)
+        if found is None:
+            if len(self.known) >= MOST_KNOWN:
+                self.known.clear()
+            found = self.known[written] = self.normalize(written).strip()
+        return found
 
 
 def word_spans(numbers: list[int]) -> list[tuple[int, int]]:

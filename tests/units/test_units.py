@@ -9,10 +9,11 @@ import pytest
 import tensorflow as tf
 
 from data_pipelines.ops.serving_text import GraphTokenizer
+from data_pipelines.text import open_words, plain_units
 from data_pipelines.text.framing import pack_texts
 from data_pipelines.text.open_words import OpenVocabulary, OpenWordTokenizer, UnknownWord
 from data_pipelines.text.plain_units import WordTokenizer
-from data_pipelines.text.vocabulary import CLS, SEP, SPECIAL_TOKENS, UNKNOWN, Vocabulary
+from data_pipelines.text.vocabulary import CLS, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 from data_pipelines.units.characters import (
     BEGIN_SENTENCE,
     BEGIN_WORD,
@@ -121,6 +122,24 @@ def test_records_give_back_the_words():
     again = known.words_of(np.array(ids), features)
     assert again == ids and [i.word for i in again if isinstance(i, UnknownWord)] == ["dog", "mouse"]
     np.testing.assert_array_equal(known.token_features(again)["character_ids"], features["character_ids"])
+
+
+def test_words_are_spelled_and_normalised_alike_whatever_was_seen_before(monkeypatch):
+    words = "The Cat sees Käthe and a Cat sees Zoë too".split()
+    plain = OpenWordTokenizer(vocabulary(), True)
+    expected = [plain.encode(word) for word in words]
+    monkeypatch.setattr(open_words, "MOST_SPELLED", 3)
+    monkeypatch.setattr(plain_units, "MOST_KNOWN", 2)
+    small = OpenWordTokenizer(vocabulary(), True)
+    for word, pieces in zip(words, expected, strict=True):
+        found = small.encode(word)
+        assert found.ids == pieces.ids and len(small.splitter.known) <= 2
+        ids = [small.vocabulary[CLS], *found.ids, small.vocabulary[SEP], small.vocabulary[PAD]]
+        rows = small.vocabulary.token_features(ids)["character_ids"]
+        lowered = plain.splitter.normalize(word)
+        np.testing.assert_array_equal(rows[1:2], spell([lowered]))
+        np.testing.assert_array_equal(rows[[0, 2]], [spell_mark(BEGIN_SENTENCE), spell_mark(END_SENTENCE)])
+        assert not rows[3].any() and len(small.vocabulary.row_of) <= 4
 
 
 def test_framed_texts_have_the_characters_of_special_tokens_and_none_on_padding():

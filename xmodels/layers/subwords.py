@@ -52,14 +52,20 @@ def part_buckets(characters, shortest: int, longest: int, buckets: int):
 
 def word_hashes(characters):
     """Returns the hash of each word without its marks, as a signed number of 32 bits, int64 (B, L)."""
-    codes, real = signed_bytes(characters)
-    inside = real & (characters < BEGIN_SENTENCE)
-    value = ops.full_like(codes[..., 0], OFFSET)
-    for place in range(characters.shape[-1]):
-        following = ops.bitwise_and(ops.bitwise_xor(value, codes[..., place]) * PRIME, BITS)
-        value = ops.where(inside[..., place], following, value)
-    value = ops.where(ops.any(characters == END_SENTENCE, axis=-1), END_OF_LINE, value)
-    return ops.where(value >= 1 << 31, value - (1 << 32), value)
+    characters = ops.transpose(ops.cast(characters, "int32"), (2, 0, 1))  # so that the bytes of a step lie side by side
+    marks = ops.any((characters >= BEGIN_SENTENCE) & (characters <= END_SENTENCE), axis=0)
+    inside = (characters > 0) & (characters < BEGIN_SENTENCE) & ~marks
+    codes = ops.where(characters > 128, characters - 257, characters - 1)  # of 8 bits with a sign
+    value = ops.full_like(codes[0], _signed(OFFSET))
+    for place in range(codes.shape[0]):  # products of 32 bits drop what is above them
+        value = ops.where(inside[place], ops.bitwise_xor(value, codes[place]) * PRIME, value)
+    value = ops.where(ops.any(characters == END_SENTENCE, axis=0), _signed(END_OF_LINE), value)
+    return ops.cast(value, "int64")
+
+
+def _signed(number: int) -> int:
+    """Returns a number of 32 bits as one with a sign."""
+    return number - (1 << 32) if number >= 1 << 31 else number
 
 
 def run_buckets(hashes, real, longest: int, buckets: int):
