@@ -1,10 +1,15 @@
 """Language models: pretrain, fine-tune, compare and ship them. `xmodels.VERB(...)` is `xmodels VERB ...` of the command line."""
 
 import importlib
+import pkgutil
 from typing import Any
 
 
 def __getattr__(name: str) -> Any:
+    if not name.startswith("_") and name in {module.name for module in pkgutil.iter_modules(__path__)}:
+        return importlib.import_module(
+            f"xmodels.{name}"
+        )  # asked for by `from xmodels import NAME` before Python looks for a file
     api = importlib.import_module("xmodels.api")
 
     if name == "load":

@@ -32,6 +32,7 @@ def test_every_system_says_how_it_reads_and_writes(name):
     assert system.READING is None or isinstance(system.READING, reading.Reading)
     assert not system.WRITING or {"start", "decode"} <= set(dir(system.MODEL))
     assert systems.name_of(system) == name and systems.of_model(name, systems.model_of(system), "a folder") is system
+    assert systems.mentions(name, systems.model_of(system))  # or `default_for` would pass it by
     own = parse_system_options(None, system)
     config = systems.configuration(system, make_placeholder_vocabulary(200), "tiny")
     assert apply_network_settings("hidden_dim=512", system, config) == dataclasses.replace(config, hidden_dim=512)

@@ -44,7 +44,7 @@ class Evaluation:
         settings = getattr(self.task, "settings", {})
         self.tuned = tuple(name for name in self.score.CHOSEN if name in settings)
         self._fixed = {name: settings[name] for name in self.score.SETTINGS if name in settings}
-        self._pass = self.learner.pass_of(self.stream)
+        self._pass = self.learner.passes[self.stream or next(iter(self.learner.passes))]
         self._needs_answers = bool(self.tuned) or self.decisive not in ("loss", *self._pass.names)
         later = hasattr(self.score, "mistakes") or self.score.DRAWS_LAST
         # One graph for scores and answers, unless an objective that combines the task with others has outputs of its own.

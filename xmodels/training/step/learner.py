@@ -322,14 +322,10 @@ class Learner:
             stream: the name of the stream whose objective is evaluated; by default the first one.
             evaluate_batch: what runs a batch, in place of `StreamPass.evaluate_batch`.
         """
-        each = self.pass_of(stream)
+        each = self.passes[stream or next(iter(self.passes))]
         with self.averaged_weights():
             totals = self.loss_weights.apply(each.loss_names, self.step, each.evaluate(batches, evaluate_batch))
         return means(each.names, each.loss_names, totals)
-
-    def pass_of(self, stream: str | None) -> StreamPass:
-        """Returns the pass of a stream; of the first one for None."""
-        return self.passes[stream or next(iter(self.passes))]
 
     def means(self, totals) -> dict[str, float]:
         """Returns {name: mean} from the stacked (sum, weight) pairs of steps; `loss` is the sum of the losses.
