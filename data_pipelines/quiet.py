@@ -7,10 +7,14 @@ import signal
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
+
+# What Keras imports where it is installed, for its wrappers and its galleries of images: a second of each command.
+NOT_FOR_KERAS = "sklearn", "matplotlib"
 
 
 @contextlib.contextmanager
-def quiet_start():
+def quiet_start(hidden: Sequence[str] = ()):
     """Holds back what TensorFlow prints to file descriptor 2 while it is imported, unless the import fails.
 
     Its first lines come before any log level is read. Ctrl-C ends the process at once: nothing has been done yet, and
@@ -18,7 +22,12 @@ def quiet_start():
 
     Nor does Python look for garbage: an import makes some 400,000 objects that stay, and looking through them again and again takes a
     quarter of its time.
+
+    Args:
+        hidden: packages that what is imported takes along where they are installed, but can do without. They can be imported later.
     """
+    hidden = [name for name in hidden if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # `import` says of a None that there is no such module
     sys.stderr.flush()
     with tempfile.TemporaryFile() as captured:
         saved = os.dup(2)
@@ -40,6 +49,8 @@ def quiet_start():
             sys.stderr.write(captured.read().decode(errors="replace"))
             raise
         finally:
+            for name in hidden:
+                sys.modules.pop(name, None)
             if collects:
                 gc.enable()
             if previous is not None:

@@ -187,7 +187,7 @@ class Command:
         """Parses, works, and returns the exit code."""
 
         def work() -> int:
-            run(self.parse(sys.argv[1:] if arguments is None else arguments))
+            run(self.parse(sys.argv[1:] if arguments is None else arguments), own_process=True)
             return 0
 
         return guarded(f"xmodels {self.name}", work)

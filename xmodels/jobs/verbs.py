@@ -11,7 +11,7 @@ from typing import Any
 from data_pipelines.corpora import delimiters, encodings
 from data_pipelines.options.declaration import modules_of, options_of
 from data_pipelines.paths import check_local
-from data_pipelines.quiet import quiet_start
+from data_pipelines.quiet import NOT_FOR_KERAS, quiet_start
 from xmodels.runs.preflight import check_backend
 from xmodels.training.devices.processor import prefer_onednn
 
@@ -32,8 +32,11 @@ def names() -> list[str]:
     return sorted(name for package in (JOBS, DATA_OPTIONS) for name in modules_of(package) if options_module(name))
 
 
-def run(options: Any) -> Any:
+def run(options: Any, own_process: bool = False) -> Any:
     """Does what a dataclass of options asks for; returns what its `JOB` returns.
+
+    Args:
+        own_process: whether nobody else uses Keras in this process, so that it need not import all that it can.
 
     Raises:
         ReportedError: of the kind that fits.
@@ -49,7 +52,7 @@ def run(options: Any) -> Any:
     with encodings.assume(encoding or encodings.UTF_8), delimiters.assume(delimiter):
         if (check := getattr(options, "EARLY", None)) and "tensorflow" not in sys.modules:
             resolve(check)(options)
-        with quiet_start():
+        with quiet_start(NOT_FOR_KERAS if own_process else ()):
             job = resolve(options.JOB)
         return job(options)
 

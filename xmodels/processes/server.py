@@ -19,7 +19,7 @@ import subprocess
 import sys
 
 from data_pipelines.files import append_to
-from data_pipelines.quiet import quiet_start
+from data_pipelines.quiet import NOT_FOR_KERAS, quiet_start
 from xmodels.processes.child import end_with
 
 PAUSE = 0.05  # seconds between two looks at the processes
@@ -104,7 +104,7 @@ def _can_fork() -> bool:
     """Imports what the forked processes need. Elsewhere than on Linux, and with other backends, a fork may not be used."""
     if sys.platform != "linux":
         return False
-    with quiet_start():
+    with quiet_start(NOT_FOR_KERAS):
         backend = importlib.import_module("keras").config.backend()
         if backend == "tensorflow":
             for name in IMPORTED:

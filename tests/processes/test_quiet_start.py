@@ -1,0 +1,25 @@
+"""While modules are imported, nothing is collected, and packages that are not needed stay away."""
+
+import gc
+import importlib
+import sys
+
+import pytest
+
+from data_pipelines.quiet import quiet_start
+
+
+def test_hidden_packages_are_not_found_and_can_be_imported_later():
+    sys.modules.pop("wave", None)
+    with quiet_start(("wave", "json")):
+        assert not gc.isenabled() and importlib.import_module("json")  # which was there before
+        with pytest.raises(ImportError):
+            importlib.import_module("wave")
+    assert gc.isenabled() and importlib.import_module("wave") and importlib.import_module("json")
+
+
+def test_an_import_that_fails_leaves_all_as_it_was():
+    sys.modules.pop("wave", None)
+    with pytest.raises(ModuleNotFoundError), quiet_start(("wave",)):
+        importlib.import_module("there_is_no_such_module")
+    assert gc.isenabled() and "wave" not in sys.modules
