@@ -94,7 +94,7 @@ def mt_dnn(place: Place) -> list[str]:
         )
     return [
         "mt_dnn", f"--tasks_file={path}", "--target=snli", f"--folder={os.path.join(place.work, 'mt_dnn_en', 'runs')}", "--rows=500",
-        "--target_rows=3000", "--dev_rows=250", "--test_rows=500", "--epochs=2", "--rates=5e-5,1e-4", "--optimizer=bert_adamw",
+        "--target_rows=2000", "--dev_rows=250", "--test_rows=500", "--epochs=2", "--rates=5e-5,1e-4", "--optimizer=bert_adamw",
         "--fractions=0.001,0.01,0.1,1", "--least_steps=75",
     ]  # fmt: skip
 
