@@ -26,8 +26,6 @@ def quiet_start(hidden: Sequence[str] = ()):
     Args:
         hidden: packages that what is imported takes along where they are installed, but can do without. They can be imported later.
     """
-    hidden = [name for name in hidden if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # `import` says of a None that there is no such module
     sys.stderr.flush()
     with tempfile.TemporaryFile() as captured:
         saved = os.dup(2)
@@ -41,6 +39,8 @@ def quiet_start(hidden: Sequence[str] = ()):
         previous = signal.signal(signal.SIGINT, stop) if main else None
         collects = gc.isenabled()
         gc.disable()
+        hidden = [name for name in hidden if name not in sys.modules]
+        sys.modules.update(dict.fromkeys(hidden))  # `import` says of a None that there is no such module
         try:
             yield
         except BaseException:

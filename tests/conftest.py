@@ -27,9 +27,8 @@ from tests.helpers.samples import ROOT, SHARED, make_records
 distribution.split_cpu(2)  # before anything uses TensorFlow; `one_device` takes the first
 gc.collect()
 gc.freeze()  # Some 370,000 objects of modules, which each collection would walk through.
-gc.set_threshold(
-    10_000, 20, 20
-)  # Graphs are many objects that live for a test; the default looks through them all 30 times a minute.
+# Graphs are many objects that live for a test; by default Python looks through all of them every other second.
+gc.set_threshold(10_000, 20, 20)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses

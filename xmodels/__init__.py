@@ -7,9 +7,8 @@ from typing import Any
 
 def __getattr__(name: str) -> Any:
     if not name.startswith("_") and name in {module.name for module in pkgutil.iter_modules(__path__)}:
-        return importlib.import_module(
-            f"xmodels.{name}"
-        )  # asked for by `from xmodels import NAME` before Python looks for a file
+        # `from xmodels import NAME` asks here before it looks for a file; below, all verbs would be imported to find none.
+        return importlib.import_module(f"xmodels.{name}")
     api = importlib.import_module("xmodels.api")
 
     if name == "load":
