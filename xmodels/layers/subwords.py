@@ -57,8 +57,10 @@ def word_hashes(characters):
     inside = (characters > 0) & (characters < BEGIN_SENTENCE) & ~marks
     codes = ops.where(characters > 128, characters - 257, characters - 1)  # of 8 bits with a sign
     value = ops.full_like(codes[0], _signed(OFFSET))
-    for place in range(codes.shape[0]):  # products of 32 bits drop what is above them
-        value = ops.where(inside[place], ops.bitwise_xor(value, codes[place]) * PRIME, value)
+    for real, code in zip(ops.unstack(inside), ops.unstack(codes), strict=True):
+        value = ops.where(
+            real, ops.bitwise_xor(value, code) * PRIME, value
+        )  # products of 32 bits drop what is above them
     value = ops.where(ops.any(characters == END_SENTENCE, axis=0), _signed(END_OF_LINE), value)
     return ops.cast(value, "int64")
 
