@@ -201,8 +201,7 @@ def outputs(loaded: Checkpoint, lacking: Sequence[int] = ()) -> dict[str, np.nda
     Args:
         lacking: ids that the batch does not have, because a format has no rows for them.
     """
-    backbone = folder.model_class(loaded.model)(loaded.config).initialize()
-    folder.assign("backbone", backbone, loaded.values, loaded.model)
+    backbone = folder.build_with(folder.model_class(loaded.model), loaded.config, loaded.values, loaded.model)
     batch = example_batch(loaded.config)
     batch["token_ids"] = np.where(np.isin(batch["token_ids"], lacking), 1, batch["token_ids"]).astype("int32")
     batch |= _other_features(backbone, batch["padding_mask"])

@@ -1,5 +1,7 @@
 """Weight initialisation shared by the Transformer family."""
 
+import contextlib
+import contextvars
 import dataclasses
 import math
 from collections.abc import Callable
@@ -7,11 +9,40 @@ from collections.abc import Callable
 import keras
 
 Make = Callable[[], keras.initializers.Initializer]
+_is_loading = contextvars.ContextVar("_is_loading", default=False)
+
+
+@contextlib.contextmanager
+def loading():
+    """Lets the initializers of this file give zeros, for a network whose weights are assigned next: to draw the weights of BERT-base
+    takes seconds."""
+    token = _is_loading.set(True)
+    try:
+        yield
+    finally:
+        _is_loading.reset(token)
+
+
+class ZerosWhileLoading(keras.initializers.Initializer):
+    """A mixin for initializers that draw."""
+
+    def __call__(self, shape, dtype=None):
+        return keras.ops.zeros(shape, dtype) if _is_loading.get() else super().__call__(shape, dtype)
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class TruncatedNormal(ZerosWhileLoading, keras.initializers.TruncatedNormal):
+    """That of Keras."""
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class RandomNormal(ZerosWhileLoading, keras.initializers.RandomNormal):
+    """That of Keras."""
 
 
 def truncated_normal(stddev: float = 0.02) -> keras.initializers.Initializer:
     """Returns normal, truncated at two standard deviations (BERT's `create_initializer`)."""
-    return keras.initializers.TruncatedNormal(stddev=stddev)
+    return TruncatedNormal(stddev=stddev)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,14 +70,14 @@ def bert(stddev: float = 0.02) -> Initialization:
 
 def gpt(stddev: float = 0.02) -> Initialization:
     """Returns normal for all kernels (Radford et al., 2018, section 4.1)."""
-    return Initialization(lambda: keras.initializers.RandomNormal(stddev=stddev))
+    return Initialization(lambda: RandomNormal(stddev=stddev))
 
 
 def gpt2(stddev: float, num_layers: int) -> Initialization:
     """Returns `gpt`, with residual projections scaled by 1 / sqrt(N), N = 2 `num_layers` residual sums (Radford et al., 2019,
     section 2.3)."""
     scaled = stddev / (2 * num_layers) ** 0.5
-    return dataclasses.replace(gpt(stddev), output=lambda: keras.initializers.RandomNormal(stddev=scaled))
+    return dataclasses.replace(gpt(stddev), output=lambda: RandomNormal(stddev=scaled))
 
 
 def glorot() -> Initialization:
@@ -67,6 +98,8 @@ class GlorotUniform(keras.initializers.Initializer):
         outside = shape[-1] if len(shape) == 2 else max(shape[0], shape[-1])  # D, which is at least K
         inside = math.prod(shape) // outside
         limit = math.sqrt(6.0 / (inside + outside))
+        if _is_loading.get():
+            return keras.ops.zeros(shape, dtype)
         return keras.initializers.RandomUniform(-limit, limit, seed=self.seed)(shape, dtype)
 
 

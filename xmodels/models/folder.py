@@ -20,6 +20,7 @@ from data_pipelines import checksums, strict_json
 from data_pipelines.errors import CheckpointError
 from data_pipelines.files import give_usual_mode
 from data_pipelines.text.tokenizer_settings import ASSETS
+from xmodels.layers.initialization import loading
 from xmodels.layers.poolings import KNOWN, is_known
 from xmodels.models.adapters import clear_adapters, is_of_adapter, merged_weights
 from xmodels.models.backbone import Backbone, named_weights
@@ -138,6 +139,18 @@ def _sizes(config: Config, values: Mapping[str, np.ndarray]) -> list[tuple[str, 
 def values_of(prefix: str, layer) -> dict[str, np.ndarray]:
     """Returns the weights of a built layer as {`prefix`.name: array}; those of adapters are added to the kernels they change."""
     return {f"{prefix}.{name}": np.asarray(variable) for name, variable in merged_weights(layer).items()}
+
+
+def build_with(network: type[Backbone], config: TokenConfig, values: Mapping[str, np.ndarray], source: str) -> Backbone:
+    """Returns a network with weights `backbone.…` of `values`, of which none is drawn before.
+
+    Raises:
+        CheckpointError: as `assign`.
+    """
+    with loading():
+        backbone = network(config).initialize()
+    assign("backbone", backbone, values, source)
+    return backbone
 
 
 def assign(prefix: str, layer, values: Mapping[str, np.ndarray], source: str) -> None:
@@ -337,6 +350,5 @@ def read_model(path: str) -> tuple[Backbone, dict[str, np.ndarray]]:
     source = os.path.join(path, WEIGHTS)
     values = read_weights(source)
     check_tables(config, values, path)
-    backbone = network(config).initialize()
-    assign("backbone", backbone, values, source)
+    backbone = build_with(network, config, values, source)
     return backbone, {name: value for name, value in values.items() if name.startswith("objective.")}

@@ -98,8 +98,7 @@ def load(source: str, change: Callable[[Identity, TokenConfig], TokenConfig] = l
     values = folder.read_weights(weights)
     folder.check_finite(values, weights)
     folder.check_tables(config, values, found.path)
-    backbone = network(change(found, config)).initialize()
-    folder.assign("backbone", backbone, values, weights)
+    backbone = folder.build_with(network, change(found, config), values, weights)
     found = _as_told(found, tokenizer, config)
     return Loaded(**vars(found), backbone=backbone, heads=_heads(values), tokenizer=tokenizer)
 
@@ -124,8 +123,7 @@ def _load_foreign(source: str, change) -> Loaded:
     found = _as_told(found, tokenizer, checkpoint.config)
     if found.writing and checkpoint.decoder_ids:
         found = dataclasses.replace(found, writing=found.writing.as_told(checkpoint.decoder_ids, tokenizer.vocabulary))
-    backbone = found.network(change(found, checkpoint.config)).initialize()
-    folder.assign("backbone", backbone, checkpoint.values, source)
+    backbone = folder.build_with(found.network, change(found, checkpoint.config), checkpoint.values, source)
     return Loaded(**vars(found), backbone=backbone, heads=_heads(checkpoint.values), tokenizer=tokenizer)
 
 

@@ -16,7 +16,7 @@ from xmodels.layers.poolings import PUBLISHED
 from xmodels.models.adapters import adapter_weights, add_adapters
 from xmodels.models.backbone import Backbone
 from xmodels.models.checkpoint import Checkpoint
-from xmodels.models.folder import assign, model_class
+from xmodels.models.folder import assign, build_with, model_class
 from xmodels.objectives.base import Objective
 from xmodels.runs.fine_tuned import read_task
 from xmodels.tasks.base.auxiliary_lm import LanguageModelOfTexts, WithLanguageModel
@@ -66,10 +66,10 @@ def load_checkpoint_and_tokenizer(options, reader: Reader):
 
 def build_backbone(options, loaded: Checkpoint) -> Backbone:
     """Returns the network of a checkpoint, with its weights where these are not to be random."""
-    backbone = model_class(loaded.model)(loaded.config).initialize()
-    if loaded.values and not options.random_init:
-        assign("backbone", backbone, loaded.values, options.init_checkpoint)
-    return backbone
+    network = model_class(loaded.model)
+    if not loaded.values or options.random_init:
+        return network(loaded.config).initialize()
+    return build_with(network, loaded.config, loaded.values, options.init_checkpoint)
 
 
 def begin_adapters(options, backbone: Backbone) -> None:
