@@ -8,10 +8,8 @@ Each start is a process of its own; files are read once before, so that they lie
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
-import time
 
 from benchmarks import measure
 
@@ -23,17 +21,6 @@ print(pipeline("text-classification", model=sys.argv[1])(sys.argv[2]))
 """
 
 
-def spent(command: list[str]) -> tuple[float, float]:
-    """Processor and wall seconds of a process."""
-    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "HF_HUB_OFFLINE": "1"}
-    begun = time.perf_counter()
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}.")
-    return usage.ru_utime + usage.ru_stime, time.perf_counter() - begun
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model_dir", required=True)
@@ -41,6 +28,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--output", help="file of the page")
     options = parser.parse_args()
+    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "HF_HUB_OFFLINE": "1"}
     ours = [sys.executable, "-m", "launch"]
     with tempfile.TemporaryDirectory() as folder:
         commands = {
@@ -49,13 +37,14 @@ def main() -> None:
             "`xmodels predict --text=…`": [*ours, "predict", f"--model_dir={options.model_dir}", f"--text={TEXT}"],
         }
         if options.peer:
-            spent([*ours, "convert_checkpoint", f"--from={options.model_dir}", f"--to=hf:{folder}/theirs"])
+            convert = [*ours, "convert_checkpoint", f"--from={options.model_dir}", f"--to=hf:{folder}/theirs"]
+            measure.seconds_of(convert, environment)
             commands["`import torch, transformers`"] = [options.peer, "-c", "import torch, transformers"]
             commands["transformers' `pipeline`"] = [options.peer, "-c", PEER, f"{folder}/theirs", TEXT]
         best: dict[str, tuple[float, float]] = {}
         for number in range(options.rounds + 1):
             for name, command in commands.items():
-                found = spent(command)
+                found = measure.seconds_of(command, environment)
                 print(f"round {number}: {name}: {found}", file=sys.stderr, flush=True)
                 if number:  # the first reads the files
                     best[name] = tuple(map(min, found, best.get(name, found)))

@@ -40,6 +40,11 @@ class RandomNormal(ZerosWhileLoading, keras.initializers.RandomNormal):
     """That of Keras."""
 
 
+@keras.saving.register_keras_serializable("xmodels")
+class RandomUniform(ZerosWhileLoading, keras.initializers.RandomUniform):
+    """That of Keras."""
+
+
 def truncated_normal(stddev: float = 0.02) -> keras.initializers.Initializer:
     """Returns normal, truncated at two standard deviations (BERT's `create_initializer`)."""
     return TruncatedNormal(stddev=stddev)
@@ -98,11 +103,9 @@ class GlorotUniform(keras.initializers.Initializer):
         outside = shape[-1] if len(shape) == 2 else max(shape[0], shape[-1])  # D, which is at least K
         inside = math.prod(shape) // outside
         limit = math.sqrt(6.0 / (inside + outside))
-        if _is_loading.get():
-            return keras.ops.zeros(shape, dtype)
-        return keras.initializers.RandomUniform(-limit, limit, seed=self.seed)(shape, dtype)
+        return RandomUniform(-limit, limit, seed=self.seed)(shape, dtype)
 
 
 def uniform(scale: float) -> Make:
     """Returns what makes initializers that are uniform between `-scale` and `scale`."""
-    return lambda: keras.initializers.RandomUniform(-scale, scale)
+    return lambda: RandomUniform(-scale, scale)

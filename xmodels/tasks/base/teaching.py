@@ -11,7 +11,7 @@ from data_pipelines.text.cuts import count_cuts
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import first_difference
 from xmodels.models.backbone import Backbone
-from xmodels.models.folder import assign, values_of
+from xmodels.models.folder import build_with, values_of
 from xmodels.tasks.base.layer_maps import ATTENTION, EMBEDDINGS, HIDDEN, map_layers, parse_map, parse_parts
 from xmodels.tasks.base.rows import RowReader
 from xmodels.tasks.base.task import Task
@@ -167,8 +167,7 @@ def learn_layers(options, backbone: Backbone, teacher: Backbone) -> TeacherLayer
         UsageError: a network shows no layers or scores, or their numbers do not go together.
     """
     parts = parse_parts(options.distill_layers)
-    copy = type(teacher)(teacher.config).initialize()
-    assign("backbone", copy, values_of("backbone", teacher), options.teacher)
+    copy = build_with(type(teacher), teacher.config, values_of("backbone", teacher), options.teacher)
     copy.trainable = False
     ours, theirs = (show_layers(network, network.tiny_batch()) for network in (backbone, copy))
     named = {

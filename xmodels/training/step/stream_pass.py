@@ -1,5 +1,6 @@
 """The forward and backward pass of one stream on one replica."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -119,21 +120,17 @@ class StreamPass:
         pairs = [*pairs.values(), *self.objective.counts(batch).values()]
         return tf.stack([tf.stack([tf.cast(x, tf.float32) for x in pair]) for pair in pairs])
 
-    def _evaluate_batch(self, batch):
+    def _evaluate_batch(self, batch, read: Callable | None = None):
         outputs, losses, metrics = self.objective.run(self.backbone, batch, training=False)
-        return self._stack(losses | metrics, batch), self._carried_states(outputs)
+        found = self._stack(losses | metrics, batch), self._carried_states(outputs)
+        return found if read is None else (*found, read(outputs))
 
     def _carried_states(self, outputs) -> dict:
         return {name: outputs[name] for name in self.carried.memory} if self.carried else {}
 
     def evaluate_and(self, read: Callable) -> Callable:
         """Returns an `evaluate_batch` that also returns `read(outputs)`, of the outputs of the objective."""
-
-        def evaluate_batch(batch):
-            outputs, losses, metrics = self.objective.run(self.backbone, batch, training=False)
-            return self._stack(losses | metrics, batch), self._carried_states(outputs), read(outputs)
-
-        return function_of(self, evaluate_batch, autograph=False)
+        return function_of(self, functools.partial(self._evaluate_batch, read=read), autograph=False)
 
     def evaluate(self, batches, evaluate_batch: Callable | None = None) -> np.ndarray:
         """Returns (sum, weight) for each of `names` over all batches of a dataset: float32 (names, 2).
