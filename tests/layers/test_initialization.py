@@ -15,7 +15,12 @@ NETWORKS = {"bert": (Bert, BertConfig(20, 8, 1, 2, 16)), "gpt2": (Gpt2, Gpt2Conf
 
 @pytest.mark.parametrize(
     "make",
-    [initialization.truncated_normal, initialization.RandomNormal, initialization.RandomUniform, initialization.GlorotUniform],
+    [
+        initialization.truncated_normal,
+        initialization.RandomNormal,
+        initialization.RandomUniform,
+        initialization.GlorotUniform,
+    ],
     ids=lambda make: make.__name__,
 )
 def test_zeros_stand_in_for_what_is_drawn(make):
