@@ -17,6 +17,7 @@ import pytest
 from data_pipelines.lock import hold_lock
 from launch.__main__ import main as launcher
 from launch.__main__ import verbs
+from launch.command import EXIT_DATA
 from tests.helpers.invocation import invoke
 from xmodels.models.folder import read_weights
 from xmodels.tasks.base import find
@@ -436,7 +437,9 @@ def test_an_early_interrupt_is_one_line(delay, tmp_path):
     wait_for_work(process, delay)
     process.send_signal(signal.SIGINT)
     said = process.communicate()[1]
-    assert process.returncode in (130, 3) and len(said.splitlines()) == 1, said
+    # On a fast machine the records' error is told before the interrupt, which then may end a Python that shuts down.
+    codes = (130,) if "interrupted" in said else (EXIT_DATA, -signal.SIGINT)
+    assert process.returncode in codes and len(said.splitlines()) == 1, said
 
 
 def test_an_interrupt_of_compiled_text_has_its_exit_code(tmp_path):

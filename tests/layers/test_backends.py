@@ -16,8 +16,10 @@ from tests.helpers.pages import ROOT
 from xmodels import systems
 from xmodels.decoding.options import Decoding
 from xmodels.layers import mixers
+from xmodels.layers.activations import ACTIVATIONS, activation
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.initialization import gpt
+from xmodels.layers.pullback import pullback
 from xmodels.models.backbone import named_weights
 from xmodels.models.bert import BertConfig
 from xmodels.models.folder import assign, values_of, write_model
@@ -79,6 +81,23 @@ def mixed():
             weight.assign(np.random.default_rng(len(key)).normal(0, 0.4, weight.shape).astype("float32"))
         found[name] = keras.ops.convert_to_numpy(mixer(x, visible=visible))[real].tolist()
     return found
+
+
+def activated():
+    """What each activation gives, and the gradient of its sum of squares."""
+    x, found = np.linspace(-5, 5, 41).astype("float32"), {}
+    for name in ACTIVATIONS:
+        values, pull = pullback(activation(name), [keras.ops.convert_to_tensor(x)])
+        (gradient,) = pull(2 * values)
+        found[name] = [keras.ops.convert_to_numpy(each).tolist() for each in (values, gradient)]
+    return found
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_activations_and_their_gradients_are_the_same(backend, tmp_path):
+    expected = activated()
+    for name, values in elsewhere(backend, "activated", tmp_path).items():
+        np.testing.assert_allclose(values, expected[name], atol=2e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
