@@ -223,12 +223,9 @@ def export_onnx(run: str) -> None:
     """Writes the network of ours as `model.onnx`, for any number and length of rows."""
     import tensorflow as tf
     import tf2onnx
-    from keras import ops
 
-    from xmodels.layers.activations import ACTIVATIONS
     from xmodels.runs.fine_tuned import load_predictor
 
-    ACTIVATIONS["gelu"] = lambda x: 0.5 * x * (1 + ops.erf(x / 2**0.5))  # the format knows no complement of erf
     predictor, batch = load_predictor(run), full_batch()
     specs = [tf.TensorSpec([None, None], x.dtype, name=name) for name, x in batch.items()]
     call = tf.function(lambda *values: predictor.answer(dict(zip(batch, values, strict=True)))["probabilities"])

@@ -45,7 +45,7 @@ SMOKE = {
     "least_steps": 2,
     "fractions": [0.5, 1.0],
 }
-CANDIDATES = 5  # a list counts as so many rows of development
+CANDIDATES = 5  # a list counts as so many rows
 FEWEST = 10  # rows of which a gain is claimed; fewer say more of the draw than of the network
 TOGETHER, ALONE = "together", "alone"
 PRETRAINED, OTHERS = "pretrained", "after the other tasks"
@@ -115,12 +115,12 @@ def write_tasks(flags) -> tuple[dict[str, Task], Task]:
         if not parts["test"]:
             parts["eval"], parts["test"] = halves(parts["eval"])
         limits = {"train": flags.rows, "eval": flags.dev_rows, "test": flags.test_rows or flags.dev_rows}
-        if kind == "rank" and flags.dev_rows:
-            limits["eval"] = flags.dev_rows // CANDIDATES
+        if kind == "rank":
+            limits = {part: limit and limit // CANDIDATES for part, limit in limits.items()}
         files = {f"{each}_file": write(flags, name, each, rows[: limits[each]]) for each, rows in parts.items()}
         score = values.get("best_metric") or load_part(kind, "score").SELECTION_METRIC
         kept = {key: value for key, value in values.items() if key not in OF_FILES}
-        found[name] = Task(kind, score, kept, files, len(parts["train"][: flags.rows]))
+        found[name] = Task(kind, score, kept, files, len(parts["train"][: limits["train"]]))
         if name == flags.target and kind == "san":
             rows = parts["train"][: flags.target_rows or flags.rows]
             own = files | {"train_file": write(flags, name, "shares", rows)}

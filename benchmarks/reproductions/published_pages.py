@@ -93,9 +93,9 @@ def mt_dnn(place: Place) -> list[str]:
             indent=1,
         )
     return [
-        "mt_dnn", f"--tasks_file={path}", "--target=snli", f"--folder={os.path.join(place.work, 'mt_dnn_en', 'runs')}", "--rows=500",
-        "--target_rows=2000", "--dev_rows=250", "--test_rows=500", "--epochs=2", "--rates=5e-5,1e-4", "--optimizer=bert_adamw",
-        "--fractions=0.001,0.01,0.1,1", "--least_steps=75",
+        "mt_dnn", f"--tasks_file={path}", "--target=snli", f"--folder={os.path.join(place.work, 'mt_dnn_en', 'runs')}", "--rows=240",
+        "--target_rows=1000", "--dev_rows=200", "--test_rows=400", "--epochs=2", "--rates=5e-5,1e-4", "--optimizer=bert_adamw",
+        "--fractions=0.01,0.1,1", "--least_steps=40",
     ]  # fmt: skip
 
 

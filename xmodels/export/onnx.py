@@ -44,9 +44,7 @@ def convert(network: Callable, specs: Mapping[str, tf.TensorSpec]):
         lambda *values: network(dict(zip(specs, values, strict=True))), input_signature=list(specs.values()), autograph=False
     )  # fmt: skip
     try:
-        model, _ = tf2onnx.convert.from_function(
-            graph, input_signature=list(specs.values()), opset=OPSET, custom_op_handlers=HANDLERS
-        )
+        model, _ = tf2onnx.convert.from_function(graph, input_signature=list(specs.values()), opset=OPSET)
     except Exception as error:  # its handlers raise many kinds
         message = " ".join(str(error).split()) or type(error).__name__
         raise UsageError(
@@ -57,21 +55,6 @@ def convert(network: Callable, specs: Mapping[str, tf.TensorSpec]):
             f"--format=onnx: ONNX lacks operations of this network: {', '.join(unknown)}. Take --format=saved_model."
         )
     return model
-
-
-def write_erfc(graph, node, name, arguments) -> None:
-    """Puts 1 - erf(x) in the place of erfc(x), by which TensorFlow computes GELU and which ONNX does not have."""
-    import numpy as np
-
-    given, output = node.input[0], node.output[0]
-    kind = {"dtypes": [graph.get_dtype(output)], "shapes": [graph.get_shape(output)]}
-    graph.remove_node(node.name)
-    erf = graph.make_node("Erf", [given], **kind)
-    one = graph.make_const(f"{node.name}_one", np.array(1, np.float32))
-    graph.make_node("Sub", [one.output[0], erf.output[0]], name=node.name, outputs=[output], **kind)
-
-
-HANDLERS = {"Erfc": (write_erfc, [])}  # ops of TensorFlow that tf2onnx leaves as they are
 
 
 def unknown_ops(graph) -> set[str]:
