@@ -103,6 +103,7 @@ def test_what_a_resumed_run_must_keep():
     }
     of_rows = {
         "hierarchical_softmax",
+        "label_softmax",
         "lora_rank",
         "lora_alpha",
         "lora_layers",

@@ -150,7 +150,8 @@ def _answers(loaded: Checkpoint, target: str) -> tuple[list[str], np.ndarray, in
     outputs = loaded.values[f"objective.{task}.head.kernel"].T.copy()
     if loaded.settings.get("label_counts"):
         return [f"{LABEL}{label}" for label in loaded.labels], np.pad(outputs, ((0, 1), (0, 0))), TREE
-    return [f"{LABEL}{label}" for label in loaded.labels], outputs, LOSSES[problem]
+    loss = LOSSES[SINGLE_LABEL if loaded.settings.get("softmax") else problem]
+    return [f"{LABEL}{label}" for label in loaded.labels], outputs, loss
 
 
 def _heads() -> dict[str, str]:

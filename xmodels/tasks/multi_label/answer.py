@@ -7,6 +7,7 @@ from data_pipelines.text.labels import SEPARATOR
 from xmodels.tasks.base.description import TASK_FILE
 from xmodels.tasks.base.forms import PROBABILITIES, likeliest
 from xmodels.tasks.classify import answer
+from xmodels.tasks.multi_label.task import SOFTMAX
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +40,14 @@ class Predictor(answer.Predictor):
                 f"`label_separator`. Found: {settings!r:.80}."
             )
         super().__init__(run, columns)
+
+    def make_task(self, run):
+        softmax = run.description.settings.get(SOFTMAX, False)
+        if not isinstance(softmax, bool):
+            raise CheckpointError(
+                f"{TASK_FILE}: `settings` must hold as `{SOFTMAX}` true or false. Found: {softmax!r:.80}."
+            )
+        return run.make_task(softmax=softmax)
 
     def predictions(self, inputs, features, outputs):
         return [self._prediction(row) for row in outputs["probabilities"].tolist()]

@@ -24,3 +24,4 @@ class FinetuneOptions(
         "micro_f1, macro_f1 or accuracy (all labels of a text right).", ("micro_f1", "macro_f1", "accuracy")
     )
     label_separator: str | None = option(None, "For --task=multi_label: separator between the labels of a text. Default: |.", structural=True, section=base.LABELS)  # fmt: skip
+    label_softmax: bool = option(False, "For --task=multi_label: one softmax over all labels, of which a text learns each of its own with an equal share, as fastText's -loss softmax does on average. Default: each label for itself.", structural=True, section=base.HEAD)  # fmt: skip

@@ -7,13 +7,14 @@ import numpy as np
 
 from data_pipelines.corpora.headers import Columns
 from data_pipelines.corpora.tables import BadRow, read_table
-from data_pipelines.errors import DataError
+from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning.class_weights import label_weights
 from data_pipelines.finetuning.row_checks import unknown_label
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.labels import SEPARATOR, repeated_label, sort_labels, split_labels
 from xmodels.tasks.base.read import drop_unusable
 from xmodels.tasks.base.teaching import TaughtReader
+from xmodels.tasks.classify.thresholds import THRESHOLD
 from xmodels.tasks.multi_label.distillation import DistilledMultiLabel
 from xmodels.training.watching.progress import print_status
 
@@ -71,6 +72,13 @@ class Reader(TaughtReader):
     records = "multi_label"
     distilled_class = DistilledMultiLabel
 
+    def __init__(self, name, options):
+        super().__init__(name, options)
+        if options.label_softmax and options.teacher:
+            raise UsageError(
+                "--label_softmax: a teacher's answers are learnt by each label for itself. Leave out one of it and --teacher."
+            )
+
     def read_rows(self, path, columns, bad_rows):
         return read_rows(path, columns, self.separator, bad_rows)
 
@@ -99,6 +107,9 @@ class Reader(TaughtReader):
     def task(self, config, data):
         weights = label_weights(self.options.class_weights, data.labels, data.source.arrays["labels"])
         given = (config, data.labels, self.reading, weights, self.separator)
+        if self.options.label_softmax:
+            labels_of_text = max(1.0, float(np.mean(np.sum(data.source.arrays["labels"], axis=-1))))
+            return self.task_class(*given, softmax=True, threshold=THRESHOLD / labels_of_text)
         if not self.learns_answers:
             return self.task_class(*given)
         numbers = {"temperature": self.options.distill_temperature, "share": self.options.distill_share}
