@@ -1,12 +1,13 @@
 """The job behind `create_finetuning_data`: work with a progress bar, then say what the records hold."""
 
+import functools
 import sys
 
 from data_pipelines.finetuning import job as finetuning_data
 from data_pipelines.finetuning.listing import task_class
 from data_pipelines.finetuning.task import Settings, label_counts
 from data_pipelines.options.create_finetuning_data import Options
-from data_pipelines.pretraining import tasks_split
+from data_pipelines.pretraining import beam_runner, tasks_split
 from data_pipelines.progress import reporting
 from data_pipelines.records.manifest import Manifest
 
@@ -20,11 +21,15 @@ def create_finetuning_data(options: Options) -> Manifest | None:
     """
     output_dir, num_workers = options.output_dir, options.num_workers
     shared = tasks_split.is_shared(options.task_index, options.num_tasks, options.overwrite)
+    pipeline = beam_runner.options_of(options, shared, finetuning_data.INDEX_FLAG)
     chosen = Settings.of(vars(options))
     with reporting("records") as report:
         if shared:
             task = options.task_index, options.num_tasks
             manifest = finetuning_data.create_share(chosen, output_dir, *task, num_workers, report)
+        elif pipeline is not None:
+            prepared = functools.partial(finetuning_data.prepare, chosen, output_dir)
+            manifest = beam_runner.make_records(prepared, options.resume, options.overwrite, pipeline)
         else:
             how = num_workers, options.resume, options.overwrite
             manifest = finetuning_data.create(chosen, output_dir, *how, report)

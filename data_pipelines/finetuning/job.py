@@ -9,9 +9,10 @@ import collections
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from data_pipelines import schema, strict_json
@@ -187,14 +188,27 @@ class Job(ShardJob):
         shards = self.settings.num_shards or default_num_shards(os.path.getsize(self.lines))
         return record_folder.shard_paths(self.folder, shards)
 
+    @property
+    def write_shard(self) -> Callable:
+        return write_part
+
+    @functools.cached_property
+    def parts(self) -> list[tuple[int, int]]:
+        """The ranges of bytes of the lines, one a shard."""
+        return list(itertools.pairwise(cut_lines(self.lines, len(self.paths))))
+
+    def shard_jobs(self, indices: Iterable[int]) -> dict[int, tuple]:
+        """Returns the arguments of `write_part` for each shard that is missing."""
+        given = self.settings, self.found, self.lines
+        return {i: (*given, self.parts[i], self.paths[i], self.plan) for i in self.missing(indices)}
+
     def write(self, indices: Iterable[int], num_workers: int, report: Report) -> None:
         """Makes those of these shards that are missing."""
-        cuts, indices = cut_lines(self.lines, len(self.paths)), list(indices)
-        parts = {index: (cuts[index], cuts[index + 1]) for index in indices}
-        missing = self.missing(indices)
-        jobs = {i: (self.settings, self.found, self.lines, parts[i], self.paths[i], self.plan) for i in missing}
-        total = sum(end - begin for begin, end in parts.values())
-        done = total - sum(parts[i][1] - parts[i][0] for i in missing)
+        indices = list(indices)
+        jobs = self.shard_jobs(indices)
+        sizes = {index: self.parts[index][1] - self.parts[index][0] for index in indices}
+        total = sum(sizes.values())
+        done = total - sum(sizes[index] for index in jobs)
         run_jobs(write_part, jobs, num_workers, lambda read: report(read, total), done)
         report(total, total)
 
@@ -231,7 +245,13 @@ def cut_lines(path: str, count: int) -> list[int]:
 
 
 def write_part(
-    settings: Settings, found: Found, lines: str, part: tuple[int, int], path: str, plan: str, progress
+    settings: Settings,
+    found: Found,
+    lines: str,
+    part: tuple[int, int],
+    path: str,
+    plan: str,
+    progress: Callable[[int], None] = lambda num_bytes: None,
 ) -> None:
     """Makes one shard from one range of the checked examples, and says so beside it."""
     task = task_class(settings.task)(settings, found.labels)

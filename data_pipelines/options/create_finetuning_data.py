@@ -11,6 +11,7 @@ from typing import ClassVar
 from data_pipelines.finetuning.listing import TASKS, meaning
 from data_pipelines.options.declaration import REQUIRED, option
 from data_pipelines.options.input import delimiter_option, encoding_option
+from data_pipelines.options.runner import beam_options_option, dask_scheduler_option, runner_option
 from data_pipelines.text.tokenizer_settings import TOKENIZERS
 
 
@@ -63,3 +64,6 @@ class Options(RecordOptions):
     num_tasks: int | None = option(None, "Number of machines or processes that share the work. Give all of them the same flags except task_index.", minimum=1)  # fmt: skip
     resume: bool = option(False, "Continue an unfinished output_dir; finished shards are kept.")
     overwrite: bool = option(False, "Replace the records in output_dir.")
+    runner: str = runner_option()
+    dask_scheduler: str | None = dask_scheduler_option()
+    beam_options: str = beam_options_option()

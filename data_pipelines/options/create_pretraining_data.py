@@ -11,6 +11,7 @@ from typing import ClassVar
 from data_pipelines import layout
 from data_pipelines.options.declaration import REQUIRED, option
 from data_pipelines.options.input import InputOptions
+from data_pipelines.options.runner import beam_options_option, dask_scheduler_option, runner_option
 from data_pipelines.text.tokenizer_settings import TOKENIZERS
 
 
@@ -67,6 +68,6 @@ class Options(RecordOptions):
     overwrite: bool = option(False, "Replace the records in output_dir.")
     task: str | None = option(None, "Number of this task, from 0 to num_tasks - 1: makes only its shards. Finished shards are kept, as with --resume, and the last task writes the manifest. merge: join what the tasks made in folders that were copied together.", section="Many machines (docs/distributed_data.md)")  # fmt: skip
     num_tasks: int | None = option(None, "Number of tasks that share the work.", minimum=1)
-    runner: str = option("local", "local: processes on this machine. beam: an Apache Beam pipeline. dask: that pipeline on the workers of a Dask scheduler.", choices=("local", "beam", "dask"))  # fmt: skip
-    dask_scheduler: str | None = option(None, "With --runner=dask: address of the scheduler, such as tcp://host:8786. Without it Dask starts workers on this machine.")  # fmt: skip
-    beam_options: str = option("", "Options of the Beam pipeline in one string, such as '--runner=FlinkRunner --flink_master=host:8081'. Without --runner it runs on this machine.")  # fmt: skip
+    runner: str = runner_option()
+    dask_scheduler: str | None = dask_scheduler_option()
+    beam_options: str = beam_options_option()

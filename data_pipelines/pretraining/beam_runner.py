@@ -13,7 +13,8 @@ from data_pipelines.corpora.corpus import Corpus
 from data_pipelines.errors import DataError, ReportedError, UsageError
 from data_pipelines.files import whole_file
 from data_pipelines.lock import hold_lock
-from data_pipelines.pretraining.job import Job, prepare
+from data_pipelines.options.runner import DASK, LOCAL
+from data_pipelines.pretraining.job import ShardJob, prepare
 from data_pipelines.pretraining.parts import collect_part, fingerprint_part
 from data_pipelines.pretraining.settings import Settings
 from data_pipelines.records.folder import PLAN, claim, read_stored_shard
@@ -35,6 +36,32 @@ def dask_options(scheduler: str | None) -> str:
     return shlex.join(["--runner=apache_beam.runners.dask.dask_runner.DaskRunner", "--dask_partition_size=1", *address])
 
 
+def options_of(options, shares: bool, flag: str) -> str | None:
+    """Returns the options of a pipeline that flags ask for; None where the shards are made by processes here.
+
+    Args:
+        options: the flags `runner`, `dask_scheduler`, `beam_options` and `num_workers`.
+        shares: whether the command is one of several tasks, by `flag`.
+
+    Raises:
+        UsageError: the flags contradict one another.
+    """
+    if options.dask_scheduler and options.runner != DASK:
+        raise UsageError(f"--dask_scheduler={options.dask_scheduler}: needs --runner=dask.")
+    if options.runner == LOCAL:
+        if options.beam_options:
+            raise UsageError(f"--beam_options={options.beam_options}: needs --runner=beam.")
+        return None
+    if shares:
+        raise UsageError(f"{flag}: --runner={options.runner} shares the work out by itself. Leave one of the two out.")
+    if options.num_workers != 1:
+        raise UsageError(
+            f"--num_workers={options.num_workers}: with --runner={options.runner} the pipeline says how many."
+        )
+    runner = dask_options(options.dask_scheduler) if options.runner == DASK else ""
+    return f"{runner} {options.beam_options}".strip()
+
+
 def create(
     settings: Settings,
     output_dir: str,
@@ -46,12 +73,22 @@ def create(
     """Writes the records of a corpus into `output_dir`, as `pretraining_data.create` does.
 
     Args:
-        options: of the pipeline, as on a command line; without --runner it runs here.
         corpus: what `settings.open_corpus` gave, if it was called before.
+        Others, and errors, as of `make_records`.
+    """
+    return make_records(lambda: prepare(settings, output_dir, corpus), resume, overwrite, options)
+
+
+def make_records(prepared: Callable[[], ShardJob], resume: bool, overwrite: bool, options: str = "") -> Manifest:
+    """Makes all shards of a job in its folder.
+
+    Args:
+        prepared: gives the job, once it is known that there is a pipeline.
+        options: of the pipeline, as on a command line; without --runner it runs here.
 
     Raises:
         UsageError: Beam is not installed, the settings contradict one another, or the folder holds something else.
-        DataError: the corpus or the vocabulary cannot be used.
+        DataError: the data or the vocabulary cannot be used.
         ReportedError: the pipeline failed.
     """
     try:
@@ -65,14 +102,15 @@ def create(
         pipeline = beam.Pipeline(options=PipelineOptions(shlex.split(options) or ["--runner=DirectRunner"]))
     except ValueError as error:
         raise UsageError(f"--beam_options={options}: {error}") from None
-    job = prepare(settings, output_dir, corpus)
-    with hold_lock(output_dir, "output_dir"):
+    job = prepared()
+    with hold_lock(job.folder, "output_dir"):
         return _create(pipeline, job, resume, overwrite)
 
 
-def _create(pipeline, job: Job, resume: bool, overwrite: bool) -> Manifest:
+def _create(pipeline, job: ShardJob, resume: bool, overwrite: bool) -> Manifest:
     if manifest := claim(job.folder, job.described, resume, overwrite):
         return manifest
+    job.gather()
     collected = [job.collected(index) for index in range(len(job.paths))] if job.merges else []
     reasons = [f"{path}{FAILED}" for path in [*job.paths, *collected]]
     for path in filter(os.path.isfile, reasons):
@@ -95,7 +133,7 @@ def _create(pipeline, job: Job, resume: bool, overwrite: bool) -> Manifest:
     return job.finish()
 
 
-def build(pipeline, job: Job) -> None:
+def build(pipeline, job: ShardJob) -> None:
     """Adds what is left to do of `job` to a `beam.Pipeline`."""
     import apache_beam as beam
 
@@ -134,7 +172,7 @@ def _fingerprint(numbered: tuple[int, tuple], paths: list[str]) -> None:
     _guarded(paths[index], lambda: fingerprint_part(*arguments))
 
 
-def _decide(count: int, job: Job) -> bool:
+def _decide(count: int, job: ShardJob) -> bool:
     """Returns whether the shards may be written; not if a part could not be read."""
     if job.unmarked(range(len(job.paths))):
         return False
@@ -142,14 +180,14 @@ def _decide(count: int, job: Job) -> bool:
     return True
 
 
-def _collect(numbered: tuple[int, tuple], job: Job, ready: bool = True) -> None:
+def _collect(numbered: tuple[int, tuple], job: ShardJob, ready: bool = True) -> None:
     index, arguments = numbered
     path = job.collected(index)
     if ready:
         _guarded(path, lambda: read_stored_shard(path, job.plan) or collect_part(*arguments))
 
 
-def _write(numbered: tuple[int, tuple], job: Job, ready: bool = True) -> None:
+def _write(numbered: tuple[int, tuple], job: ShardJob, ready: bool = True) -> None:
     index, arguments = numbered
     path = job.paths[index]
     if ready:

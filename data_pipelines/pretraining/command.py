@@ -33,16 +33,9 @@ def create_pretraining_data(options: Options) -> Manifest | None:
 
     Returns None from a task that leaves work to others.
     """
-    output_dir, num_workers, by_beam = options.output_dir, options.num_workers, options.runner != "local"
+    output_dir, num_workers = options.output_dir, options.num_workers
     shared = tasks_split.is_shared(options.task, options.num_tasks, options.overwrite)
-    if shared and by_beam:
-        raise UsageError(f"--task: --runner={options.runner} shares the work out by itself. Leave one of the two out.")
-    if by_beam and num_workers != 1:
-        raise UsageError(f"--num_workers={num_workers}: with --runner={options.runner} the pipeline says how many.")
-    if options.beam_options and not by_beam:
-        raise UsageError(f"--beam_options={options.beam_options}: needs --runner=beam.")
-    if options.dask_scheduler and options.runner != "dask":
-        raise UsageError(f"--dask_scheduler={options.dask_scheduler}: needs --runner=dask.")
+    pipeline = beam_runner.options_of(options, shared, "--task")
     chosen = Settings.chosen(options)
     chosen.check()
     tokenizer = open_for_records(chosen.vocab_file, chosen.tokenizer, chosen.do_lower_case)
@@ -53,10 +46,8 @@ def create_pretraining_data(options: Options) -> Manifest | None:
         if shared:
             task = options.task, options.num_tasks
             made = tasks_split.create_share(chosen, output_dir, *task, num_workers, report, corpus)
-        elif by_beam:
-            runner = beam_runner.dask_options(options.dask_scheduler) if options.runner == "dask" else ""
-            how = options.resume, options.overwrite, f"{runner} {options.beam_options}".strip()
-            made = beam_runner.create(chosen, output_dir, *how, corpus)
+        elif pipeline is not None:
+            made = beam_runner.create(chosen, output_dir, options.resume, options.overwrite, pipeline, corpus)
         else:
             how = num_workers, options.resume, options.overwrite
             made = pretraining_data.create(chosen, output_dir, *how, report, corpus)

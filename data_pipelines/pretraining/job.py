@@ -122,8 +122,9 @@ def _check_verbatim(tokenizer: Tokenizer) -> None:
 class ShardJob:
     """The records of one folder as parts, one a shard, that may be made anywhere and in any order.
 
-    A job has `folder`, `described` (what the manifest says of it), `paths` of its shards, `write` and `finish`. Of the rounds before
-    `write` it overrides those that it needs.
+    A job has `folder`, `described` (what the manifest says of it), `paths` of its shards, `write` and `finish`; for pipelines also
+    `write_shard`, the function that makes a shard, and `shard_jobs`, its arguments for each shard that is missing. Of the rounds
+    before `write` it overrides those that it needs.
     """
 
     merges = False  # whether shards are made from what all parts give, in a round of its own
