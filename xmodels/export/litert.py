@@ -39,8 +39,9 @@ def write(network: Callable, specs: Mapping[str, tf.TensorSpec], path: str, prec
 
     module = tf.Module()
     module.answer = tf.function(answer, input_signature=list(specs.values()), autograph=False)
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     with tempfile.TemporaryDirectory() as folder, quiet_errors():
-        tf.saved_model.save(module, folder, signatures={DEFAULT: module.answer})
+        tf.saved_model.save(module, folder, signatures={DEFAULT: module.answer}, options=options)
         converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=[DEFAULT])
         if precision != FLOAT32:
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
