@@ -65,6 +65,18 @@ def test_the_loss_is_the_mean_square_and_filled_rows_count_for_nothing():
     assert (float(total), float(weight)) == (pytest.approx(expected, rel=1e-5), 2.0)
 
 
+def test_answers_begin_at_the_mean_of_the_training_rows(data, small_bert, tmp_path):
+    given = {"train_file": data / "train.tsv", "eval_file": data / "train.tsv", "num_train_epochs": 0.1}
+    quick = {**QUICK, "learning_rate": 1e-9}
+    assert (
+        invoke("finetune", task="regress", init_checkpoint=small_bert, model_dir=tmp_path / "run", **given, **quick)
+        == 0
+    )
+    numbers = [float(line.split("\t")[2]) for line in (data / "train.tsv").read_text("utf-8").splitlines()[1:]]
+    found = json.loads((tmp_path / "run/results.json").read_text())["results"]["evaluation loss"]
+    assert found == pytest.approx(np.var(numbers), rel=0.1) and np.mean(numbers) ** 2 > 5 * np.var(numbers)
+
+
 def test_correlations_and_errors():
     found = scores([1.0, 2.0, 3.0, 10.0], [1.0, 3.0, 2.0, 4.0])
     assert found["spearman"] == pytest.approx(0.8) and found["pearson"] == pytest.approx(

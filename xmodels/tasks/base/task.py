@@ -53,11 +53,19 @@ class SummaryTask(Task):
         """The pooling that is stored in a model folder; None for that of the system's paper."""
         return None if self.reading.pooling == PUBLISHED else self.reading.pooling
 
-    def add_head(self, config, num_outputs: int, reading: Reading, label_counts: Sequence[int] | None = None) -> None:
+    def add_head(
+        self,
+        config,
+        num_outputs: int,
+        reading: Reading,
+        label_counts: Sequence[int] | None = None,
+        start: float = 0.0,
+    ) -> None:
         """Creates the layers of the head. Call it once.
 
         Args:
             label_counts: how often each label occurs, for a head that decides by a Huffman tree; None for a softmax.
+            start: the initial bias of all outputs.
         """
         self.network = reading.network(config)  # its weights are saved with those of the head, too
         self.reading, pooling = reading.build_pooling(config)
@@ -68,6 +76,7 @@ class SummaryTask(Task):
             self.layer_mix = mix  # likewise
         self.dense = reading.dense(config)
         given = {"use_bias": reading.has_bias, "kernel_initializer": reading.initializer(config), "name": "head"}
+        given["bias_initializer"] = keras.initializers.Constant(start)
         self.head = make_tree(label_counts, **given) if label_counts else keras.layers.Dense(num_outputs, **given)
         self.dropout = Dropout(reading.dropout_rate(config))
 

@@ -58,9 +58,10 @@ class Reader(TaughtReader):
     distilled_class = DistilledRegress
 
     def task(self, config, data):
+        start = float(np.mean(data.source.arrays["labels"]))
         if not self.learns_answers:
-            return super().task(config, data)
-        return self.distilled_class(config, data.labels, self.reading, share=self.options.distill_share)
+            return self.task_class(config, data.labels, self.reading, start)
+        return self.distilled_class(config, data.labels, self.reading, start, share=self.options.distill_share)
 
     def arrays_of_teacher(self, answers, labels):
         return {"teacher_scores": np.array(answers, "float32")}

@@ -15,6 +15,7 @@ class Regress(SummaryTask):
         config: the configuration of the backbone.
         labels: none; numbers have no names.
         reading: how the network reads texts; by default as BERT does.
+        start: the number that the bias answers at first. That of the training rows' mean saves the steps that would move it there.
     """
 
     title = "Regression of texts"
@@ -22,9 +23,9 @@ class Regress(SummaryTask):
     signature = {"scores": Feature((), "float32")}
     names_labels = False
 
-    def __init__(self, config, labels=(), reading=None, **kwargs):
+    def __init__(self, config, labels=(), reading=None, start=0.0, **kwargs):
         super().__init__(**kwargs)
-        self.add_head(config, 1, reading or Reading())
+        self.add_head(config, 1, reading or Reading(), start=start)
 
     def forward(self, backbone, batch, training=None):
         outputs, state = self.summarized(backbone, batch, training)

@@ -1,0 +1,304 @@
+"""What each mixer costs in quality: one small network with every mixer, trained for equal processor time on three tasks.
+
+    python -m benchmarks.mixer_quality --folder=work --texts='books/*.txt' --output=benchmarks/results/mixer_quality.md
+
+1. `bytes`: a language model of bytes over 2,048 of them (causal mixers): bits a byte of held-out text.
+2. `copy`: 32 letters, 1,088 blanks, the same letters again (causal mixers): letters that are right, where they are more than 1,100
+   tokens away. Chance is one of 16.
+3. `books`: from which file a passage of 2,048 bytes is (two-sided mixers): accuracy on later parts of the same files.
+
+Each run is a process of its own on one core: 4 layers of 128, 4 heads, AdamW at a constant rate after 30 steps of warm-up, float32
+without XLA. Its time counts from the third step. Of two rates each arm takes the one that is better after a third of the time on
+development rows, with the first seed. Runs that are done in the folder are not repeated.
+"""
+
+import functools
+import glob
+import json
+import os
+import statistics
+import time
+
+import numpy as np
+
+from benchmarks import measure
+from benchmarks.reproductions.commands import kept
+from benchmarks.reproductions.pages import mean_and_deviation
+
+NAME = "benchmarks.mixer_quality"
+BYTES, COPY, BOOKS = "bytes", "copy", "books"
+LENGTH, LETTERS, CHOICES, GAP = 2048, 32, 16, 1088
+FIRST, VOCABULARY = 4, 260  # ids of bytes begin behind those of special tokens
+CLS, SEP = 2, 3
+BATCH, HELD_OUT = {BYTES: 2, COPY: 4, BOOKS: 4}, 48
+SIZES = {"num_layers": 4, "num_heads": 4, "hidden_dim": 128, "intermediate_dim": 512}
+SHARE, PROBE = {BYTES: 1.0, COPY: 0.5, BOOKS: 0.5}, 1 / 3  # of `--seconds` for each task; of that, to choose a rate
+RATES, SEEDS = ("5e-4", "2e-3"), (1, 2, 3)
+# Numbers that differ from the defaults; blocks of `sparse` have about the root of the length.
+NUMBERS = {
+    "longformer": {"window": 128, "num_global": 16}, "etc": {"window": 128, "num_global": 16}, "local_window": {"window": 128},
+    "linformer": {"rank": 256}, "sparse": {"stride": 32, "summary": 8},
+}  # fmt: skip
+UNIT = {BYTES: "bits a byte", COPY: "letters right, %", BOOKS: "passages right, %"}
+
+
+def texts_of(pattern: str) -> list[bytes]:
+    """Returns the bytes of the files, in the order of their names."""
+    found = []
+    for path in sorted(glob.glob(pattern)):
+        with open(path, "rb") as file:
+            found.append(file.read())
+    if len(found) < 2 or min(map(len, found)) < 20 * LENGTH:
+        raise SystemExit(f"--texts={pattern}: must name two files or more of at least {20 * LENGTH:,} bytes each.")
+    return found
+
+
+def windows(data: bytes, length: int) -> np.ndarray:
+    """Returns the ids of whole windows of a text: int32 (N, length)."""
+    count = len(data) // length
+    return np.frombuffer(data[: count * length], np.uint8).reshape(count, length).astype("int32") + FIRST
+
+
+def language(tokens: np.ndarray, scored=None) -> dict[str, np.ndarray]:
+    """Returns the arrays of a causal language model; `scored` marks the tokens whose prediction counts, by default all."""
+    weights = np.ones(tokens.shape, "float32") if scored is None else np.roll(scored.astype("float32"), -1, axis=1)
+    weights[:, -1] = 0.0
+    real, labels = np.ones(tokens.shape, bool), np.roll(tokens, -1, axis=1)
+    return {"token_ids": tokens, "padding_mask": real, "labels": labels, "label_weights": weights}
+
+
+def parts_of_bytes(texts: list[bytes]) -> dict[str, dict]:
+    rows = [windows(text, LENGTH) for text in texts]
+    cut = {"train": slice(0, -20), "dev": slice(-20, -10), "test": slice(-10, None)}  # of each text
+    return {part: language(np.concatenate([each[place] for each in rows])) for part, place in cut.items()}
+
+
+def parts_of_copy(_) -> dict[str, dict]:
+    found = {}
+    for number, (part, count) in enumerate({"train": 20_000, "dev": HELD_OUT, "test": HELD_OUT}.items()):
+        letters = np.random.default_rng(number).integers(0, CHOICES, (count, LETTERS)) + FIRST + ord("a")
+        blanks = np.full((count, GAP), FIRST + ord(" "))
+        tokens = np.concatenate([letters, blanks, letters], axis=1).astype("int32")
+        found[part] = language(
+            tokens, np.broadcast_to(np.arange(tokens.shape[1]) >= LETTERS + GAP, tokens.shape).copy()
+        )
+    return found
+
+
+def parts_of_books(texts: list[bytes]) -> dict[str, dict]:
+    found: dict[str, dict] = {}
+    cut = {"train": (0.0, 0.8), "dev": (0.8, 0.9), "test": (0.9, 1.0)}
+    for part, (begin, end) in cut.items():
+        rows = [windows(text[int(begin * len(text)) : int(end * len(text))], LENGTH - 2) for text in texts]
+        least = min(map(len, rows))  # as many of each
+        tokens = np.concatenate([np.pad(each[:least], ((0, 0), (1, 1)), constant_values=CLS) for each in rows])
+        tokens[:, -1] = SEP
+        found[part] = {
+            "token_ids": tokens, "segment_ids": np.zeros_like(tokens), "padding_mask": np.ones(tokens.shape, bool),
+            "labels": np.repeat(np.arange(len(texts), dtype="int32"), least),
+        }  # fmt: skip
+    return found
+
+
+PARTS = {BYTES: parts_of_bytes, COPY: parts_of_copy, BOOKS: parts_of_books}
+
+
+def names_for(task: str) -> list[str]:
+    """Returns the mixers that the network of a task can have, full attention first."""
+    from xmodels.layers import mixers
+
+    wanted = {"padding"} if task == BOOKS else {"padding", "causal"}
+    kinds = {name: mixers.find(name) for name in mixers.names()}
+    names = [n for n, kind in kinds.items() if wanted <= kind.supports and kind.requires <= wanted]
+    return sorted(names, key=lambda name: (name != "multi_head", name))
+
+
+def network(task: str, mixer: str, length: int, num_labels: int):
+    """Returns the backbone and the objective."""
+    from xmodels.models.bert import Bert, BertConfig
+    from xmodels.models.gpt2 import Gpt2, Gpt2Config
+    from xmodels.objectives.causal_lm import CausalLM
+    from xmodels.tasks.classify.task import Classify
+
+    kind = BertConfig if task == BOOKS else Gpt2Config
+    config = kind(
+        VOCABULARY, **SIZES, max_sequence_length=length, dropout=0.0, attention_dropout=0.0, mixer=mixer,
+        mixer_numbers=NUMBERS.get(mixer, {}),
+    )  # fmt: skip
+    if task == BOOKS:
+        return Bert(config).initialize(), Classify(config, range(num_labels))
+    return Gpt2(config).initialize(), CausalLM()
+
+
+def run(task: str, mixer: str, rate: float, seed: int, seconds: float, texts: list[bytes]) -> dict:
+    """Returns the scores on development and test rows after so many processor seconds of training, and the steps in them."""
+    import keras
+    import tensorflow as tf
+
+    from data_pipelines.batches.array_source import ArraySource
+    from data_pipelines.batches.dataset import Batches
+    from xmodels.training.devices import allocator, distribution
+    from xmodels.training.optimizers.optimization import Optimization
+    from xmodels.training.step.learner import Learner
+    from xmodels.training.step.streams import single
+
+    allocator.keep_memory()
+    keras.utils.set_random_seed(seed)
+    parts, strategy = PARTS[task](texts), distribution.choose("one_device")
+    length = parts["train"]["token_ids"].shape[1]
+    with strategy.scope():
+        backbone, objective = network(task, mixer, length, len(texts))
+        batches = Batches(ArraySource(parts["train"], task), lambda features: features, BATCH[task], seed=seed)
+        numbers = Optimization(
+            optimizer="adamw", learning_rate=rate, num_warmup_steps=30, num_steps=1_000_000, schedule="constant", weight_decay=0.01
+        )  # fmt: skip
+        learner = Learner(strategy, backbone, single(objective, batches), numbers.make_optimizer(), jit_compile=False)
+    iterator = iter(strategy.distribute_datasets_from_function(lambda context: batches.training()))
+    one, steps = tf.constant(1), 2
+    for _ in range(steps):
+        learner.train(iterator, one)
+    begun = time.process_time()
+    while (spent := time.process_time() - begun) < seconds:
+        learner.train(iterator, one)
+        steps += 1
+    found: dict[str, float] = {"steps": steps, "seconds_a_step": spent / max(1, steps - 2)}
+    for part in ("dev", "test"):
+        rows = {**parts[part], "example_weights": np.ones(len(parts[part]["token_ids"]), "float32")}
+        pieces = range(0, len(rows["token_ids"]), BATCH[task])
+        scores = [
+            learner.evaluate([{name: tf.constant(x[at : at + BATCH[task]]) for name, x in rows.items()}])
+            for at in pieces
+        ]
+        sizes = [len(rows["token_ids"][at : at + BATCH[task]]) for at in pieces]
+        found[part] = float(np.average([score_of(task, each) for each in scores], weights=sizes))
+    return {**found, "memory": measure.peak_megabytes()}
+
+
+def score_of(task: str, scores: dict[str, float]) -> float:
+    """Returns the number of a task in the scores of a batch."""
+    if task == BYTES:
+        return scores["causal_lm"] / float(np.log(2))
+    return 100 * scores["causal_lm_accuracy" if task == COPY else "accuracy"]
+
+
+def arm(given, task: str, mixer: str) -> dict:
+    """Returns the rate that was chosen and the runs of all seeds; or the error of the first run that failed."""
+
+    def made(rate: str, seed: int, seconds: float) -> dict:
+        flags = {"task": task, "mixer": mixer, "rate": rate, "seed": seed, "seconds": seconds, "texts": given.texts}
+        path = os.path.join(given.folder, task, f"{mixer}-{rate}-{seed}-{seconds:g}.json")
+        return kept(path, lambda: measure.alone(NAME, ["run", *(f"--{n}={v}" for n, v in flags.items())], limit=3600))
+
+    better = min if task == BYTES else max
+    seconds = SHARE[task] * given.seconds
+    tried = {rate: made(rate, given.seeds[0], PROBE * seconds) for rate in given.rates}
+    if failed := next((each for each in tried.values() if "error" in each), None):
+        return failed
+    rate = better(tried, key=lambda each: tried[each]["dev"])
+    runs = [made(rate, seed, seconds) for seed in given.seeds]
+    return next((each for each in runs if "error" in each), {"rate": rate, "runs": runs})
+
+
+def words_of_bytes(texts: list[bytes]) -> float:
+    """Returns the accuracy of counted runs of three bytes on the passages, in percent."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    parts = parts_of_books(texts)
+    passages = {
+        part: ["".join(chr(x - FIRST) for x in row[1:-1]) for row in arrays["token_ids"]]
+        for part, arrays in parts.items()
+    }
+    counts = TfidfVectorizer(analyzer="char", ngram_range=(3, 3), max_features=20_000, sublinear_tf=True)
+    learnt = LogisticRegression(max_iter=1000).fit(counts.fit_transform(passages["train"]), parts["train"]["labels"])
+    return 100 * float(learnt.score(counts.transform(passages["test"]), parts["test"]["labels"]))
+
+
+def page(found: dict[str, dict[str, dict]], given, lines: dict[str, str]) -> str:
+    """Returns the tables, as Markdown."""
+    parts = [
+        "# What mixers cost in quality",
+        "",
+        f"`python -m {NAME}`; its head says what is measured. {given.seconds:g} processor seconds of training a run on bytes, half as "
+        f"many of others, rates of {', '.join(given.rates)}, seeds {', '.join(map(str, given.seeds))}. {measure.machine(1)}",
+        "",
+        "![Quality over time](mixer_quality.png)",
+        "",
+    ]
+    for task, arms in found.items():
+        rows = []
+        for name, each in arms.items():
+            if "error" in each:
+                rows.append([f"`{name}`", each["error"], "", "", "", ""])
+                continue
+            runs = each["runs"]
+            middle = {key: statistics.median(run[key] for run in runs) for key in ("steps", "seconds_a_step", "memory")}
+            rows.append([
+                f"`{name}`", mean_and_deviation([run["test"] for run in runs]), f"{1000 * middle['seconds_a_step']:,.0f}",
+                f"{middle['steps']:,.0f}", f"{middle['memory']:,.0f}", each["rate"],
+            ])  # fmt: skip
+        head = ["mixer", UNIT[task], "ms a step", "steps", "peak MB", "rate"]
+        parts += [f"## `{task}`", "", lines[task], "", measure.table(head, rows)]
+    return "\n".join(parts)
+
+
+def draw(found: dict[str, dict[str, dict]], path: str) -> None:
+    """Draws the quality of each mixer over the time of its step."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6 * len(found), 4.5), layout="constrained")
+    for axes, (task, arms) in zip(np.atleast_1d(figure.subplots(1, len(found))), found.items(), strict=True):
+        for name, each in arms.items():
+            if "error" not in each:
+                x = 1000 * statistics.median(run["seconds_a_step"] for run in each["runs"])
+                y = statistics.mean(run["test"] for run in each["runs"])
+                axes.plot(x, y, "o", color="black" if name == "multi_head" else "tab:blue", markersize=4)
+                axes.annotate(name, (x, y), fontsize=7, xytext=(3, 3), textcoords="offset points")
+        axes.set(xscale="log", xlabel="processor ms a step", ylabel=UNIT[task], title=task)
+        axes.grid(alpha=0.3)
+        if task == BYTES:
+            axes.invert_yaxis()  # better is above, as elsewhere
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    numbers = functools.partial(str.split, sep=",")
+    parser = measure.parser_of(__doc__)
+    for name in ("task", "mixer", "rate"):
+        parser.add_argument(f"--{name}", help="of one run")
+    parser.add_argument("--seed", type=int, help="of one run")
+    parser.add_argument("--texts", required=True, help="plain files, such as 'books/*.txt'")
+    parser.add_argument(
+        "--seconds", type=float, default=120.0, help="of the processor, for a training on bytes; half for others"
+    )
+    parser.add_argument("--tasks", type=numbers, default=list(PARTS))
+    parser.add_argument("--mixers", type=numbers, help="by default all")
+    parser.add_argument("--rates", type=numbers, default=list(RATES))
+    parser.add_argument("--seeds", type=lambda text: [int(part) for part in text.split(",")], default=list(SEEDS))
+    given = parser.parse_args()
+    texts = texts_of(given.texts)
+    if given.method == "run":
+        print(json.dumps(run(given.task, given.mixer, float(given.rate), given.seed, given.seconds, texts)))
+        return
+    if not given.folder:
+        parser.error("--folder: missing. It keeps the runs that are done.")
+    found: dict[str, dict[str, dict]] = {}
+    for task in given.tasks:
+        found[task] = {}
+        for name in names_for(task):
+            if given.mixers is None or name in given.mixers:
+                found[task][name] = arm(given, task, name)
+                print(f"{task}, {name}: {found[task][name]}", flush=True)
+    lines = {
+        BYTES: f"{sum(map(len, texts)):,} bytes in {len(texts)} files; of each the last 20 windows are held out.",
+        COPY: f"One of {CHOICES} letters by chance: {100 / CHOICES:.1f} %.",
+        BOOKS: f"One of {len(texts)} files by chance: {100 / len(texts):.1f} %; counted runs of three bytes: "
+               f"{words_of_bytes(texts):.1f} %.",
+    }  # fmt: skip
+    if given.output:
+        draw(found, os.path.splitext(given.output)[0] + ".png")
+    measure.publish(page(found, given, lines), given.output)
+
+
+if __name__ == "__main__":
+    main()
