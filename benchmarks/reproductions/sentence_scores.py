@@ -12,7 +12,7 @@ asked:
 4. whether more negatives in a batch find the second text more often, where only pairs of the highest scores are learnt.
 
 The first seed chooses the rate of each arm on development rows; the test rows choose nothing. Cosines of counted words need no
-network. Interrupted, the same command goes on.
+network; `--peer` has Hugging Face's BERT learn as cross-encoder too. Interrupted, the same command goes on.
 """
 
 import argparse
@@ -25,6 +25,7 @@ import time
 import numpy as np
 
 from benchmarks.measure import table
+from benchmarks.reproductions import peer_sentence_scores
 from benchmarks.reproductions.commands import fine_tuned, kept, network_of, run, tuned
 from benchmarks.reproductions.pages import (
     RESULTS,
@@ -78,7 +79,8 @@ def main(arguments=None) -> None:
         for batch in BATCHES
     }  # fmt: skip
     times = clock(options, found, [text for row in rows["test"] for text in row.texts])
-    write_report(options, rows, matching, untuned, found, negatives, times)
+    peer = peer_sentence_scores.scores(options, rows, float(found[CROSS][0])) if options.peer else []
+    write_report(options, rows, matching, untuned, found, negatives, times, peer)
 
 
 def as_published(options, pooling: str, test: str) -> dict[str, float]:
@@ -184,7 +186,7 @@ def claims_of(untuned, means, recalls, ratio: float, words: float) -> dict[str, 
     }  # fmt: skip
 
 
-def write_report(options, rows, matching, untuned, found, negatives, times) -> None:
+def write_report(options, rows, matching, untuned, found, negatives, times, peer) -> None:
     spearman = {name: [100 * each["test spearman"] for each in scores] for name, (_, scores) in found.items()}
     published = {name: 100 * scores["spearman"] for name, scores in untuned.items()}
     words, ratio = 100 * cosine_of_words(rows), times[CROSS] / times[SIAMESE]
@@ -195,6 +197,8 @@ def write_report(options, rows, matching, untuned, found, negatives, times) -> N
     lines = [["one number for all", "0.0", ""], ["cosine of counted words (TF-IDF)", f"{words:.1f}", ""]]
     lines += [[f"as published, {name}", f"{value:.1f}", ""] for name, value in published.items()]
     lines += [[name, mean_and_deviation(values), found[name][0]] for name, values in spearman.items()]
+    if peer:
+        lines += [["Hugging Face's BERT as cross-encoder", mean_and_deviation(peer, scale=100), found[CROSS][0]]]
     matches = [
         [str(batch), *(mean_and_deviation([each[f"test {key}"] for each in scores], scale=100) for key in ("recall_1", "mrr")), rate]
         for batch, (rate, scores) in negatives.items()
@@ -234,6 +238,9 @@ def parsed(arguments):
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--rates", nargs="+", default=["5e-5", "1e-4"])
     parser.add_argument("--epochs", type=float, default=2)
+    parser.add_argument(
+        "--peer", action="store_true", help="Hugging Face's BERT as cross-encoder too, at the rate of ours"
+    )
     parser.add_argument("--results", default=RESULTS, help="where the page goes")
     take_further_flags(parser)
     return parser.parse_args(arguments)

@@ -1,0 +1,93 @@
+"""Hugging Face's BERT as the cross-encoder of `sentence_scores`: is it behind the vectors elsewhere too, at the same budget?
+
+It begins with the same published weights and reads the same rows for as many passes, at the rate that was best for ours: one number
+from the mean of all states, which begins at the mean of the training rows. Network, tokenizer, derivatives and optimizer are Hugging
+Face's and PyTorch's.
+"""
+
+import json
+import os
+import random
+
+import numpy as np
+
+from benchmarks.reproductions.peer_bert import optimizers_of, pooled, take_step, with_linear_rate
+from data_pipelines.files import write_json
+
+BATCH, LENGTH, WARMUP, SCORED = 32, 64, 0.1, 128  # rows of a step, tokens of a pair, share of the steps, rows at once
+
+
+def scores(options, rows: dict[str, list], rate: float) -> list[float]:
+    """Returns Spearman's correlation on the test rows for each seed, of the epoch that is best on the development rows.
+
+    Args:
+        options: of `sentence_scores`.
+        rows: `train`, `dev` and `test`.
+    """
+    found = []
+    for seed in options.seeds:
+        path = os.path.join(options.folder, "peer", f"{rate:g}-{seed}.json")
+        if not os.path.isfile(path):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            write_json(path, train(options.published, rows, rate, seed, int(options.epochs)))
+        with open(path, encoding="utf-8") as file:
+            found.append(json.load(file))
+        print(f"Hugging Face, seed {seed}: {found[-1]:.4f}", flush=True)
+    return found
+
+
+def train(published: str, rows: dict[str, list], rate: float, seed: int, epochs: int) -> float:
+    import torch
+
+    torch.manual_seed(seed)
+    network = network_of(published, float(np.mean([float(row.label) for row in rows["train"]])))
+    learnt, best, found = list(rows["train"]), -1.0, 0.0
+    steps = epochs * -(-len(learnt) // BATCH)
+    optimizers = optimizers_of(network, rate, muon=False)
+    schedules = [with_linear_rate(each, round(WARMUP * steps), steps) for each in optimizers]
+    for epoch in range(epochs):
+        random.Random(f"{seed} {epoch}").shuffle(learnt)
+        network.train()
+        for first in range(0, len(learnt), BATCH):
+            batch = learnt[first : first + BATCH]
+            truth = torch.tensor([float(row.label) for row in batch])
+            take_step(torch.nn.functional.mse_loss(network(batch), truth), network, optimizers, schedules)
+        network.eval()
+        held = correlation(network, rows["dev"])
+        if held > best:
+            best, found = held, correlation(network, rows["test"])
+    return found
+
+
+def network_of(published: str, start: float):
+    """Returns a module that gives a number for each row."""
+    import torch
+    import transformers
+
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bert = transformers.AutoModel.from_pretrained(published, add_pooling_layer=False)
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(published)
+            self.dropout = torch.nn.Dropout(self.bert.config.hidden_dropout_prob)
+            self.head = torch.nn.Linear(self.bert.config.hidden_size, 1)
+            torch.nn.init.normal_(self.head.weight, std=self.bert.config.initializer_range)
+            torch.nn.init.constant_(self.head.bias, start)
+
+        def forward(self, rows):
+            sides = [[row.texts[side] for row in rows] for side in (0, 1)]
+            held = self.tokenizer(*sides, truncation=True, max_length=LENGTH, padding=True, return_tensors="pt")
+            states = self.bert(**held).last_hidden_state
+            return self.head(self.dropout(pooled(states, held["attention_mask"], "mean")))[:, 0]
+
+    return Network()
+
+
+def correlation(network, rows: list) -> float:
+    import torch
+
+    from xmodels.tasks.regress.score import scores as scored
+
+    with torch.no_grad():
+        found = [network(rows[first : first + SCORED]).numpy() for first in range(0, len(rows), SCORED)]
+    return scored(np.concatenate(found), np.array([float(row.label) for row in rows]))["spearman"]
