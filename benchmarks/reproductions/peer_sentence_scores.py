@@ -5,35 +5,23 @@ from the mean of all states, which begins at the mean of the training rows. Netw
 Face's and PyTorch's.
 """
 
-import json
-import os
 import random
 
 import numpy as np
 
 from benchmarks.reproductions.peer_bert import optimizers_of, pooled, take_step, with_linear_rate
-from data_pipelines.files import write_json
 
 BATCH, LENGTH, WARMUP, SCORED = 32, 64, 0.1, 128  # rows of a step, tokens of a pair, share of the steps, rows at once
 
 
-def scores(options, rows: dict[str, list], rate: float) -> list[float]:
-    """Returns Spearman's correlation on the test rows for each seed, of the epoch that is best on the development rows.
+def score(options, rows: dict[str, list], rate: float) -> float:
+    """Returns Spearman's correlation on the test rows with the first seed, of the epoch that is best on the development rows.
 
     Args:
         options: of `sentence_scores`.
         rows: `train`, `dev` and `test`.
     """
-    found = []
-    for seed in options.seeds:
-        path = os.path.join(options.folder, "peer", f"{rate:g}-{seed}.json")
-        if not os.path.isfile(path):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            write_json(path, train(options.published, rows, rate, seed, int(options.epochs)))
-        with open(path, encoding="utf-8") as file:
-            found.append(json.load(file))
-        print(f"Hugging Face, seed {seed}: {found[-1]:.4f}", flush=True)
-    return found
+    return train(options.published, rows, rate, options.seeds[0], int(options.epochs))
 
 
 def train(published: str, rows: dict[str, list], rate: float, seed: int, epochs: int) -> float:

@@ -79,7 +79,11 @@ def main(arguments=None) -> None:
         for batch in BATCHES
     }  # fmt: skip
     times = clock(options, found, [text for row in rows["test"] for text in row.texts])
-    peer = peer_sentence_scores.scores(options, rows, float(found[CROSS][0])) if options.peer else []
+    rate, peer = float(found[CROSS][0]), None
+    if options.peer:
+        peer = kept(
+            os.path.join(options.folder, f"peer-{rate:g}.json"), peer_sentence_scores.score, options, rows, rate
+        )
     write_report(options, rows, matching, untuned, found, negatives, times, peer)
 
 
@@ -197,8 +201,8 @@ def write_report(options, rows, matching, untuned, found, negatives, times, peer
     lines = [["one number for all", "0.0", ""], ["cosine of counted words (TF-IDF)", f"{words:.1f}", ""]]
     lines += [[f"as published, {name}", f"{value:.1f}", ""] for name, value in published.items()]
     lines += [[name, mean_and_deviation(values), found[name][0]] for name, values in spearman.items()]
-    if peer:
-        lines += [["Hugging Face's BERT as cross-encoder", mean_and_deviation(peer, scale=100), found[CROSS][0]]]
+    if peer is not None:
+        lines.append(["Hugging Face's BERT as cross-encoder, one seed", f"{100 * peer:.1f}", found[CROSS][0]])
     matches = [
         [str(batch), *(mean_and_deviation([each[f"test {key}"] for each in scores], scale=100) for key in ("recall_1", "mrr")), rate]
         for batch, (rate, scores) in negatives.items()
