@@ -57,7 +57,8 @@ def sentence_scores(place: Place) -> list[str]:
     files = (
         f"--{part}={place.given(f'sentence_pair/stsb-en/stsb-en-{part}.csv')}" for part in ("train", "dev", "test")
     )
-    return ["sentence_scores", *files, f"--folder={os.path.join(place.work, 'sentence_scores_en')}"]
+    folder = os.path.join(place.work, "sentence_scores_en")
+    return ["sentence_scores", *files, f"--folder={folder}", "--train_rows=1000", "--match_rows=640"]
 
 
 def mt_dnn(place: Place) -> list[str]:
@@ -107,5 +108,5 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {
     "layers_en": (15, of_tags("layers", "--columns=speech:1,chunk:2,name:3", "--dev_sentences=200", "--test_sentences=1000")),
     "crf_en": (60, of_tags("crf", *CRF)),
     "sentence_scores_en": (75, sentence_scores),
-    "mt_dnn": (80, mt_dnn),
+    "mt_dnn": (120, mt_dnn),
 }  # fmt: skip

@@ -224,7 +224,8 @@ def write_report(options, rows, matching, untuned, found, negatives, times, peer
         "and the mean of its inverse rank, in percent.",
         table(["batch", "first", "inverse rank", "rate"], matches),
         environment(
-            "python -m benchmarks.reproductions.from_shared_data sentence_scores_en --work_dir=work", options.seeds
+            "python -m benchmarks.reproductions.from_shared_data sentence_scores_en --work_dir=work -- --published=minilm --peer -- …",
+            options.seeds,
         ),
     ]
     print(
