@@ -21,7 +21,7 @@ import time
 
 import numpy as np
 
-from benchmarks import measure
+from benchmarks import efficient_attention, measure
 from benchmarks.reproductions.commands import kept
 from benchmarks.reproductions.pages import mean_and_deviation
 
@@ -30,15 +30,16 @@ BYTES, COPY, BOOKS = "bytes", "copy", "books"
 LENGTH, LETTERS, CHOICES, GAP = 2048, 32, 16, 1088
 FIRST, VOCABULARY = 4, 260  # ids of bytes begin behind those of special tokens
 CLS, SEP = 2, 3
-BATCH, HELD_OUT = {BYTES: 2, COPY: 4, BOOKS: 4}, 48
+BATCH, COPIES = {BYTES: 2, COPY: 4, BOOKS: 4}, 48  # rows of a step; held-out rows of each part
 SIZES = {"num_layers": 4, "num_heads": 4, "hidden_dim": 128, "intermediate_dim": 512}
 SHARE, PROBE = {BYTES: 1.0, COPY: 0.5, BOOKS: 0.5}, 1 / 3  # of `--seconds` for each task; of that, to choose a rate
 RATES, SEEDS = ("5e-4", "2e-3"), (1, 2, 3)
 # Numbers that differ from the defaults; blocks of `sparse` have about the root of the length.
 NUMBERS = {
-    "longformer": {"window": 128, "num_global": 16}, "etc": {"window": 128, "num_global": 16}, "local_window": {"window": 128},
-    "linformer": {"rank": 256}, "sparse": {"stride": 32, "summary": 8},
-}  # fmt: skip
+    **efficient_attention.NUMBERS,
+    "etc": efficient_attention.NUMBERS["longformer"],
+    "sparse": {"stride": 32, "summary": 8},
+}
 UNIT = {BYTES: "bits a byte", COPY: "letters right, %", BOOKS: "passages right, %"}
 
 
@@ -75,7 +76,7 @@ def parts_of_bytes(texts: list[bytes]) -> dict[str, dict]:
 
 def parts_of_copy(_) -> dict[str, dict]:
     found = {}
-    for number, (part, count) in enumerate({"train": 20_000, "dev": HELD_OUT, "test": HELD_OUT}.items()):
+    for number, (part, count) in enumerate({"train": 20_000, "dev": COPIES, "test": COPIES}.items()):
         letters = np.random.default_rng(number).integers(0, CHOICES, (count, LETTERS)) + FIRST + ord("a")
         blanks = np.full((count, GAP), FIRST + ord(" "))
         tokens = np.concatenate([letters, blanks, letters], axis=1).astype("int32")
@@ -181,22 +182,31 @@ def score_of(task: str, scores: dict[str, float]) -> float:
     return 100 * scores["causal_lm_accuracy" if task == COPY else "accuracy"]
 
 
+class Failed(Exception):
+    """A run that ended with an error, which is made again another time."""
+
+
 def arm(given, task: str, mixer: str) -> dict:
     """Returns the rate that was chosen and the runs of all seeds; or the error of the first run that failed."""
 
     def made(rate: str, seed: int, seconds: float) -> dict:
         flags = {"task": task, "mixer": mixer, "rate": rate, "seed": seed, "seconds": seconds, "texts": given.texts}
-        path = os.path.join(given.folder, task, f"{mixer}-{rate}-{seed}-{seconds:g}.json")
-        return kept(path, lambda: measure.alone(NAME, ["run", *(f"--{n}={v}" for n, v in flags.items())], limit=3600))
 
-    better = min if task == BYTES else max
+        def alone() -> dict:
+            found = measure.alone(NAME, ["run", *(f"--{name}={value}" for name, value in flags.items())], limit=3600)
+            if "error" in found:
+                raise Failed(found["error"])
+            return found
+
+        return kept(os.path.join(given.folder, task, f"{mixer}-{rate}-{seed}-{seconds:g}.json"), alone)
+
     seconds = SHARE[task] * given.seconds
-    tried = {rate: made(rate, given.seeds[0], PROBE * seconds) for rate in given.rates}
-    if failed := next((each for each in tried.values() if "error" in each), None):
-        return failed
-    rate = better(tried, key=lambda each: tried[each]["dev"])
-    runs = [made(rate, seed, seconds) for seed in given.seeds]
-    return next((each for each in runs if "error" in each), {"rate": rate, "runs": runs})
+    try:
+        tried = {rate: made(rate, given.seeds[0], PROBE * seconds)["dev"] for rate in given.rates}
+        rate = (min if task == BYTES else max)(tried, key=tried.__getitem__)
+        return {"rate": rate, "runs": [made(rate, seed, seconds) for seed in given.seeds]}
+    except Failed as error:
+        return {"error": str(error)}
 
 
 def words_of_bytes(texts: list[bytes]) -> float:

@@ -5,13 +5,12 @@ from the mean of all states, which begins at the mean of the training rows. Netw
 Face's and PyTorch's.
 """
 
-import random
-
 import numpy as np
 
-from benchmarks.reproductions.peer_bert import optimizers_of, pooled, take_step, with_linear_rate
+from benchmarks.reproductions.peer_bert import pooled
+from benchmarks.reproductions.peer_siamese import learn
 
-BATCH, LENGTH, WARMUP, SCORED = 32, 64, 0.1, 128  # rows of a step, tokens of a pair, share of the steps, rows at once
+BATCH, LENGTH, SCORED = 32, 64, 128  # rows of a step, tokens of a pair, rows that are scored at once
 
 
 def score(options, rows: dict[str, list], rate: float) -> float:
@@ -21,30 +20,16 @@ def score(options, rows: dict[str, list], rate: float) -> float:
         options: of `sentence_scores`.
         rows: `train`, `dev` and `test`.
     """
-    return train(options.published, rows, rate, options.seeds[0], int(options.epochs))
-
-
-def train(published: str, rows: dict[str, list], rate: float, seed: int, epochs: int) -> float:
     import torch
 
-    torch.manual_seed(seed)
-    network = network_of(published, float(np.mean([float(row.label) for row in rows["train"]])))
-    learnt, best, found = list(rows["train"]), -1.0, 0.0
-    steps = epochs * -(-len(learnt) // BATCH)
-    optimizers = optimizers_of(network, rate, muon=False)
-    schedules = [with_linear_rate(each, round(WARMUP * steps), steps) for each in optimizers]
-    for epoch in range(epochs):
-        random.Random(f"{seed} {epoch}").shuffle(learnt)
-        network.train()
-        for first in range(0, len(learnt), BATCH):
-            batch = learnt[first : first + BATCH]
-            truth = torch.tensor([float(row.label) for row in batch])
-            take_step(torch.nn.functional.mse_loss(network(batch), truth), network, optimizers, schedules)
-        network.eval()
-        held = correlation(network, rows["dev"])
-        if held > best:
-            best, found = held, correlation(network, rows["test"])
-    return found
+    torch.manual_seed(options.seeds[0])
+    network = network_of(options.published, float(np.mean([float(row.label) for row in rows["train"]])))
+
+    def loss(batch):
+        return torch.nn.functional.mse_loss(network(batch), torch.tensor([float(row.label) for row in batch]))
+
+    parts = {**rows, "eval": rows["dev"]}
+    return learn(network, parts, loss, correlation, BATCH, rate, options.seeds[0], options.epochs, muon=False)
 
 
 def network_of(published: str, start: float):

@@ -69,20 +69,35 @@ def train(start: str, parts: dict[str, list], arm: Arm, rate: float, seed: int, 
     torch.manual_seed(seed)
     parts = {name: [row for row in rows if arm.kind != "matches" or row.label == "1"] for name, rows in parts.items()}
     network = network_of(start, arm)
+
+    def loss(rows):
+        return torch.nn.functional.cross_entropy(*network(rows))
+
+    return learn(network, parts, loss, measured, arm.batch, rate, seed, epochs, muon=True)
+
+
+def learn(
+    network, parts: dict[str, list], loss, score, batch: int, rate: float, seed: int, epochs: float, muon: bool
+) -> float:
+    """Trains a network on the rows `train`. Returns its score on `test` after the epoch that is best on `eval`.
+
+    Args:
+        loss: (rows) -> what is minimised.
+        score: (network, rows) -> a number, larger where it is better.
+    """
     rows, best, found = list(parts["train"]), -1.0, 0.0
-    steps = int(epochs * -(-len(rows) // arm.batch))
-    optimizers = optimizers_of(network, rate, muon=True)
+    steps = int(epochs * -(-len(rows) // batch))
+    optimizers = optimizers_of(network, rate, muon=muon)
     schedules = [with_linear_rate(each, round(WARMUP * steps), steps) for each in optimizers]
     for epoch in range(math.ceil(epochs)):
         random.Random(f"{seed} {epoch}").shuffle(rows)
         network.train()
-        for first in range(0, len(rows), arm.batch):
-            given, truth = network(rows[first : first + arm.batch])
-            take_step(torch.nn.functional.cross_entropy(given, truth), network, optimizers, schedules)
+        for first in range(0, len(rows), batch):
+            take_step(loss(rows[first : first + batch]), network, optimizers, schedules)
         network.eval()
-        held = measured(network, parts["eval"])
+        held = score(network, parts["eval"])
         if held > best:
-            best, found = held, measured(network, parts["test"])
+            best, found = held, score(network, parts["test"])
     return found
 
 
