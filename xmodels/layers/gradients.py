@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from xmodels.layers.rows import take_rows
+
 
 def scale_gradient(x, rate):
     """Returns x, whose gradient is multiplied by `rate`."""
@@ -25,10 +27,10 @@ def take_permuted(x, places, undo):
 
         def gradient(*args, upstream=None):
             upstream = args[-1] if upstream is None else upstream  # (B, H, n L, K)
-            found = ops.take_along_axis(upstream, ops.expand_dims(undo, 3), axis=2)
+            found = take_rows(upstream, undo)
             (batch, heads, length, width) = ops.shape(x)
             return ops.sum(ops.reshape(found, (batch, heads, rounds, length, width)), axis=2)
 
-        return ops.take_along_axis(x, ops.expand_dims(places, 3), axis=2), gradient
+        return take_rows(x, places), gradient
 
     return taken(x)

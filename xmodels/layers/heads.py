@@ -6,6 +6,7 @@ from keras import ops
 from xmodels.layers.activations import activation
 from xmodels.layers.initialization import Initialization, bert, truncated_normal
 from xmodels.layers.layer import Layer
+from xmodels.layers.rows import take_rows
 
 
 class MaskedLMHead(Layer):
@@ -35,7 +36,7 @@ class MaskedLMHead(Layer):
         self.bias = self.add_weight(shape=(config.vocabulary_size,), initializer="zeros", name="bias")
 
     def call(self, x, positions, token_embedding):
-        x = ops.take_along_axis(x, ops.expand_dims(positions, -1), axis=1)  # (B, P, D)
+        x = take_rows(x, positions)  # (B, P, D)
         x = self.norm(self.activation(self.dense(x)))  # (B, P, E)
         return vocabulary_logits(x, token_embedding, self.bias)
 
@@ -89,7 +90,7 @@ class SpanBoundaryHead(Layer):
         self.bias = self.add_weight(shape=(config.vocabulary_size,), initializer="zeros", name="bias")
 
     def call(self, x, left, right, place, token_embedding):
-        sides = [ops.take_along_axis(x, ops.expand_dims(each, -1), axis=1) for each in (left, right)]  # (B, P, D) each
+        sides = [take_rows(x, each) for each in (left, right)]  # (B, P, D) each
         x = ops.concatenate([*sides, ops.cast(self.place(place), x.dtype)], axis=-1)
         x = self.norm_0(self.activation(self.dense_0(x)))
         x = self.norm_1(self.activation(self.dense_1(x)))  # (B, P, E)

@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from xmodels.layers.poolings import parts
+from xmodels.layers.rows import take_rows
 
 HIDDEN = -1e9  # replaces the states and scores of padding
 
@@ -112,5 +113,4 @@ def pooling_of(name: str, hidden_dim: int) -> tuple[Callable[[Any, Any], Any], A
 
 def _at(states, places):
     """Returns the states (B, D) at positions (B,)."""
-    places = ops.reshape(ops.cast(places, "int32"), (-1, 1, 1))
-    return ops.squeeze(ops.take_along_axis(states, places, axis=1), 1)
+    return ops.squeeze(take_rows(states, ops.expand_dims(places, 1)), 1)

@@ -6,6 +6,7 @@ The inputs of all steps are projected in one product, outside of the loop, so a 
 import keras
 from keras import ops
 
+from xmodels.layers.gradients import take_permuted
 from xmodels.layers.layer import Layer
 
 
@@ -243,4 +244,5 @@ def reversal(padding_mask):
 
 def reverse_in_time(x, order):
     """Returns x (B, L, D) in the order of `reversal`, which is its own inverse."""
-    return ops.take_along_axis(x, ops.expand_dims(order, -1), axis=1)
+    order = ops.expand_dims(order, 1)
+    return ops.squeeze(take_permuted(ops.expand_dims(x, 1), order, order), 1)

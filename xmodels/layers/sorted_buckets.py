@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from xmodels.layers.gradients import take_permuted
+from xmodels.layers.rows import take_rows
 
 MOST_BUCKETS = 128  # of one hash; more are the pairs of two hashes
 
@@ -45,7 +46,7 @@ class Sorted:
         """Sorts the tokens of each round: (B, H, L, ...) -> (B, H, C, m, ...)."""
         if keras.backend.is_float_dtype(keras.backend.standardize_dtype(x.dtype)):
             return self.split_into_chunks(take_permuted(x, self.places, self.undo))
-        return self.split_into_chunks(ops.take_along_axis(x, ops.expand_dims(self.places, 3), axis=2))
+        return self.split_into_chunks(take_rows(x, self.places))
 
     def restore_order(self, x):
         """Returns (B, H, n L, K) in this order -> (B, H, n, L, K) in that of the text."""

@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any, ClassVar
 
 import keras
-from keras import ops
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.features import Feature
@@ -13,6 +12,7 @@ from xmodels.layers.blocks import attention_maps, attention_scores
 from xmodels.layers.embeddings import SumEmbedding
 from xmodels.layers.initialization import truncated_normal
 from xmodels.layers.layer import Layer
+from xmodels.layers.rows import take_rows
 from xmodels.models.backbone import Backbone
 from xmodels.models.bert import default_visible, post_norm_block
 from xmodels.models.config import NOTHING
@@ -147,7 +147,7 @@ class Albert(Backbone):
             x = group(x, visible=visible, training=training)
         first = x[:, 0]  # (B, D)
         if pack_ids is not None:
-            first = ops.take_along_axis(x, ops.expand_dims(features["pack_starts"], -1), axis=1)  # (B, K, D)
+            first = take_rows(x, features["pack_starts"])  # (B, K, D)
         return {"sequence_output": x, "pooled_output": self.pooler(first)}
 
     def summarize(self, features, training=None):

@@ -3,7 +3,6 @@
 import dataclasses
 
 import keras
-from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.layers import initialization as initializations
@@ -13,6 +12,7 @@ from xmodels.layers.embeddings import SumEmbedding
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.initialization import truncated_normal
 from xmodels.layers.mixers import mixer_for
+from xmodels.layers.rows import take_rows
 from xmodels.models.backbone import Backbone
 from xmodels.models.mixing import MixerConfig
 
@@ -107,7 +107,7 @@ class Bert(Encoder):
         x = super().call(features, visible, training)["sequence_output"]
         first = x[:, 0]  # (B, D)
         if "pack_ids" in features:
-            first = ops.take_along_axis(x, ops.expand_dims(features["pack_starts"], -1), axis=1)  # (B, K, D)
+            first = take_rows(x, features["pack_starts"])  # (B, K, D)
         return {"sequence_output": x, "pooled_output": self.pooler(first)}
 
     def summarize(self, features, training=None):

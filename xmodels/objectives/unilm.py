@@ -5,6 +5,7 @@ from keras import ops
 from data_pipelines.features import BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT, SEQ2SEQ, Feature
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.heads import MaskedLMHead
+from xmodels.layers.rows import take_rows
 from xmodels.objectives.base import Objective, Together
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.measures import smoothed_cross_entropy, weighted_accuracy, weighted_cross_entropy
@@ -36,7 +37,7 @@ def visible_to_targets(batch):
     """Returns which tokens each masked token attends to, bool (B, P, L)."""
     length = batch["padding_mask"].shape[1]
     visible = visible_of(batch).dense(length, length)[:, 0]  # (B, L, L)
-    return ops.take_along_axis(visible, ops.expand_dims(batch["mask_positions"], -1), axis=1)
+    return take_rows(visible, batch["mask_positions"])
 
 
 class Unilm(Together):

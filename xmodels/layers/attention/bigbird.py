@@ -9,6 +9,7 @@ from xmodels.layers.attention.core import HIDDEN, attend, heads_first, pad_token
 from xmodels.layers.attention.visible import Visible, row
 from xmodels.layers.hashes import hashes
 from xmodels.layers.mixers import Numbers, ProjectedMixer, number
+from xmodels.layers.rows import take_rows
 
 UNIFORM, FIRST = "uniform", "first"
 AROUND = 5  # blocks of a row that are not random: the first, three of the window, the last
@@ -156,8 +157,8 @@ class BigBird(ProjectedMixer):
         blocks, counts = self.blocks_of_rows(count)
         listed = blocks.shape[2]
         query = ops.reshape(heads_first(query), (batch, heads, count - 2, size, width))
-        indices = ops.reshape(blocks, (1, heads, -1, 1))
-        drawn = ops.reshape(blocks[:, :, AROUND - 1 : -1], (1, heads, -1, 1))
+        indices = ops.reshape(blocks, (1, heads, -1))
+        drawn = ops.reshape(blocks[:, :, AROUND - 1 : -1], (1, heads, -1))
 
         def gather(x):
             """Returns the keys of each row, in the order of `blocks_of_rows`: (B, S, H, K) -> (B, H, n - 2, (5 + r) b, K).
@@ -166,13 +167,13 @@ class BigBird(ProjectedMixer):
             """
             x = ops.reshape(heads_first(x), (batch, heads, count, size * width))
             first, last = (ops.repeat(each, count - 2, axis=2) for each in (x[:, :, :1], x[:, :, -1:]))
-            random = ops.take_along_axis(x, drawn, axis=2)
+            random = take_rows(x, drawn)
             random = ops.reshape(random, (batch, heads, count - 2, self.count * size * width))
             found = ops.concatenate([first, x[:, :, :-2], x[:, :, 1:-1], x[:, :, 2:], random, last], axis=3)
             return ops.reshape(found, (batch, heads, count - 2, listed * size, width))
 
         real = ops.reshape(ops.cast(real, "float32"), (batch, 1, count, size))
-        real = ops.take_along_axis(ops.broadcast_to(real, (batch, heads, count, size)), indices, axis=2)
+        real = take_rows(ops.broadcast_to(real, (batch, heads, count, size)), indices)
         real = ops.reshape(real, (batch, heads, count - 2, listed, size)) * ops.expand_dims(
             ops.cast(counts, "float32"), -1
         )

@@ -10,6 +10,7 @@ from xmodels.layers.attention.local_window import LocalWindow, beside
 from xmodels.layers.attention.visible import Visible, row
 from xmodels.layers.initialization import Initialization
 from xmodels.layers.mixers import Numbers, number
+from xmodels.layers.rows import take_rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Longformer(LocalWindow):
         )
         is_global = ops.sum(marks, axis=1)  # (B, S)
         key, value = self.project(text)
-        extra = *(ops.take_along_axis(each, places[:, :, None, None], axis=1) for each in (key, value)), chosen
+        extra = *(take_tokens(each, places) for each in (key, value)), chosen
         local = real_tokens(text, visible) * (1 - ops.cast(is_global, "int32"))
         mixed = self.mix_locally(self.query(x), key, value, local > 0, extra, training)
         length = ops.shape(x)[1]
@@ -151,6 +152,13 @@ class Longformer(LocalWindow):
         first = ops.equal(ops.arange(length), 0)
         near = Visible(window=self.window).dense(length, length)[0]
         return ops.logical_or(near, ops.logical_or(first[None, None], first[None, :, None]))
+
+
+def take_tokens(x, places):
+    """Returns the heads of the tokens at `places`: (B, S, H, K) and int (B, g) -> (B, g, H, K)."""
+    batch, length, heads, width = ops.shape(x)
+    taken = take_rows(ops.reshape(x, (batch, length, heads * width)), places)
+    return ops.reshape(taken, (batch, -1, heads, width))
 
 
 def real_tokens(text, visible):

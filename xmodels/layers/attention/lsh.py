@@ -120,9 +120,12 @@ class LshAttention(CachedAttention):
         )
         x, value = (ops.transpose(pad_tokens(each, missing), (0, 2, 1, 3)) for each in (query, value))  # (B, H, L, K)
         found = Sorted(self.buckets(x, pad_tokens(real, missing), training), self.chunk_size)
-        mixed, sums = self.mix_chunks(x, value, pad_tokens(real, missing), found, visible.causal, training)
-        mixed, sums = found.restore_order(mixed), found.restore_order(sums)  # (B, H, n, L, K) and (B, H, n, L, 1)
-        mixed = ops.sum(ops.cast(ops.softmax(sums, axis=2), mixed.dtype) * mixed, axis=2)
+        mixed, weights = self.mix_chunks(x, value, pad_tokens(real, missing), found, visible.causal, training)
+        mixed, weights = found.restore_order(mixed), found.restore_order(weights)  # (B, H, n, L, K) and (B, H, n, L, 2)
+        largest, sums = ops.stop_gradient(weights[..., :1]), weights[..., 1:]
+        shares = ops.exp(largest - ops.max(largest, axis=2, keepdims=True))  # of the rounds
+        shares = shares / ops.sum(shares * sums, axis=2, keepdims=True)
+        mixed = ops.sum(ops.cast(shares, mixed.dtype) * mixed, axis=2)
         return ops.transpose(mixed, (0, 2, 1, 3))[:, :length]
 
     def buckets(self, x, real, training=None):
@@ -151,7 +154,13 @@ class LshAttention(CachedAttention):
         return bucket + rounds * (self.num_buckets + 1)
 
     def mix_chunks(self, x, value, real, found: "Sorted", is_causal, training):
-        """Mixes each chunk: returns (B, H, n L, K), and the logarithms of the sums of weights, (B, H, n L, 1)."""
+        """Mixes each chunk with weights that are not divided by their sums yet.
+
+        Weights are exp(score - largest score of the query): one pass over all pairs, and one for the gradient.
+
+        Returns:
+            (B, H, n L, K), and float32 (B, H, n L, 2), the largest score and the sum of the weights.
+        """
         query = found.chunks(x)  # (B, H, C, m, K)
         key, value = (self.around(found.chunks(each)) for each in (self.normalize(x), value))
         real = ops.broadcast_to(ops.expand_dims(ops.expand_dims(real, 1), 3), (*ops.shape(x)[:3], 1))
@@ -168,10 +177,12 @@ class LshAttention(CachedAttention):
         scores = ops.where(mask, ops.where(ops.equal(own, others), ITSELF, scores), HIDDEN)
         if self.counts_once:
             scores = scores - ops.log(ops.maximum(self.times_found(found), 1.0))
-        sums = ops.logsumexp(scores, axis=-1, keepdims=True)
-        weights = self.dropout(ops.cast(ops.softmax(scores, axis=-1), value.dtype), training=training)
+        largest = ops.stop_gradient(ops.max(scores, axis=-1, keepdims=True))
+        weights = ops.exp(scores - largest)
+        sums = ops.sum(weights, axis=-1, keepdims=True)
+        weights = self.dropout(ops.cast(weights, value.dtype), training=training)
         mixed = ops.einsum("bhcqs,bhcsk->bhcqk", weights, value)
-        return in_line(mixed), in_line(sums)
+        return in_line(mixed), in_line(ops.concatenate([largest, sums], axis=-1))
 
     def normalize(self, x):
         """Returns the keys of queries: their directions, times the scale."""

@@ -13,6 +13,7 @@ from xmodels.layers.attention.places import attention_mask_from, slot_of
 from xmodels.layers.cached_attention import CachedAttention
 from xmodels.layers.choices import choose
 from xmodels.layers.mixers import Numbers, number
+from xmodels.layers.rows import take_rows
 
 COST = "routing"  # in the log
 
@@ -85,8 +86,8 @@ class Routing(CachedAttention):
 
         def members(x):
             """Returns the tokens of each cluster: (B, H, L, ...) -> (B, H, C, w, ...)."""
-            flat = ops.reshape(places, (batch, heads, -1, 1))
-            return ops.reshape(ops.take_along_axis(x, flat, axis=2), (*ops.shape(places), ops.shape(x)[-1]))
+            taken = take_rows(x, ops.reshape(places, (batch, heads, -1)))
+            return ops.reshape(taken, (*ops.shape(places), ops.shape(x)[-1]))
 
         shown = ops.broadcast_to(ops.cast(real, "float32")[:, None, :, None], (batch, heads, length, 1))
         mask = ops.expand_dims(members(shown)[..., 0], 3) > 0

@@ -11,6 +11,7 @@ from xmodels.layers.attention.relative import (
     relative_shift,
 )
 from xmodels.layers.initialization import Initialization
+from xmodels.layers.rows import take_rows
 
 
 class TwoStreamAttention(RelativeAttention):
@@ -57,7 +58,7 @@ class TwoStreamAttention(RelativeAttention):
         if targets is None:
             return mixed, None
         if differs is not None:
-            differs = ops.take_along_axis(differs, ops.expand_dims(target_positions, -1), axis=1)  # (B, P, K)
+            differs = take_rows(differs, target_positions)  # (B, P, K)
 
         def shift(x):
             return shift_rows(x, target_positions, ops.shape(content)[1], keys)

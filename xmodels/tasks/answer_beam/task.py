@@ -3,6 +3,7 @@
 from keras import ops
 
 from data_pipelines.features import Feature
+from xmodels.layers.rows import take_rows
 from xmodels.layers.span_beam import NEVER, SpanBeamHead
 from xmodels.tasks.answer_span.task import AnswerSpan
 
@@ -85,7 +86,7 @@ class AnswerBeam(AnswerSpan):
 def at(states, places):
     """Returns (B, L, D), int (B, K) -> (B, K, D): the states at some places; those behind the last are the last."""
     places = ops.minimum(places, ops.shape(states)[1] - 1)
-    return ops.take_along_axis(states, ops.expand_dims(places, -1), axis=1)
+    return take_rows(states, places)
 
 
 def top(scores, count: int):

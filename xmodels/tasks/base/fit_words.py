@@ -6,6 +6,7 @@ import numpy as np
 from keras import ops
 
 from data_pipelines.text.vocabulary import UNKNOWN
+from xmodels.layers.rows import take_rows
 from xmodels.objectives.base import Objective
 from xmodels.tasks.base import fill_mask
 
@@ -46,7 +47,7 @@ class Predictor(fill_mask.Predictor):
         # Other masks stand for words that are not known, as they never stood in the texts that were learnt.
         token_ids = ops.where(ops.equal(features["token_ids"], self.mask_id), self.unknown_id, features["token_ids"])
         states = self.backbone({"token_ids": token_ids, "padding_mask": features["padding_mask"]})["sequence_output"]
-        places = ops.take_along_axis(states, ops.expand_dims(features["mask_positions"], -1), axis=1)  # (B, P, D)
+        places = take_rows(states, features["mask_positions"])  # (B, P, D)
         table = self.backbone.targets.embeddings[: len(self.is_word)]
         cosines = ops.matmul(unit(places), ops.transpose(unit(table)))  # (B, P, V)
         learnt = ops.any(ops.not_equal(table, 0), axis=-1)  # words that were never predicted have no vector
