@@ -32,6 +32,7 @@ FIRST, VOCABULARY = 4, 260  # ids of bytes begin behind those of special tokens
 CLS, SEP = 2, 3
 BATCH, COPIES = {BYTES: 2, COPY: 4, BOOKS: 4}, 48  # rows of a step; held-out rows of each part
 SIZES = {"num_layers": 4, "num_heads": 4, "hidden_dim": 128, "intermediate_dim": 512}
+SIZES_OF_COPY = {"num_layers": 2, "num_heads": 2, "hidden_dim": 64, "intermediate_dim": 256}  # one block could do it
 SHARE, PROBE = {BYTES: 1.0, COPY: 0.5, BOOKS: 0.5}, 1 / 3  # of `--seconds` for each task; of that, to choose a rate
 RATES, SEEDS = ("5e-4", "2e-3"), (1, 2, 3)
 # Numbers that differ from the defaults; blocks of `sparse` have about the root of the length.
@@ -114,7 +115,7 @@ def names_for(task: str) -> list[str]:
     return sorted(names, key=lambda name: (name != "multi_head", name))
 
 
-def network(task: str, mixer: str, length: int, num_labels: int):
+def network(task: str, mixer: str, length: int, num_labels: int = 0, sizes: dict = SIZES):
     """Returns the backbone and the objective."""
     from xmodels.models.bert import Bert, BertConfig
     from xmodels.models.gpt2 import Gpt2, Gpt2Config
@@ -123,7 +124,7 @@ def network(task: str, mixer: str, length: int, num_labels: int):
 
     kind = BertConfig if task == BOOKS else Gpt2Config
     config = kind(
-        VOCABULARY, **SIZES, max_sequence_length=length, dropout=0.0, attention_dropout=0.0, mixer=mixer,
+        VOCABULARY, **sizes, max_sequence_length=length, dropout=0.0, attention_dropout=0.0, mixer=mixer,
         mixer_numbers=NUMBERS.get(mixer, {}),
     )  # fmt: skip
     if task == BOOKS:
@@ -131,30 +132,41 @@ def network(task: str, mixer: str, length: int, num_labels: int):
     return Gpt2(config).initialize(), CausalLM()
 
 
+def learner_of(made, arrays: dict, batch: int, rate: float = 1e-3, seed: int = 0, jit_compile: bool = False):
+    """Returns what trains the backbone and objective that `made` gives on arrays, and an iterator over their batches."""
+    from data_pipelines.batches.array_source import ArraySource
+    from data_pipelines.batches.dataset import Batches
+    from xmodels.training.devices import distribution
+    from xmodels.training.optimizers.optimization import Optimization
+    from xmodels.training.step.learner import Learner
+    from xmodels.training.step.streams import single
+
+    strategy = distribution.choose("one_device")
+    with strategy.scope():
+        backbone, objective = made()
+        batches = Batches(ArraySource(arrays, NAME), lambda features: features, batch, seed=seed)
+        numbers = Optimization(
+            optimizer="adamw", learning_rate=rate, num_warmup_steps=30, num_steps=1_000_000, schedule="constant", weight_decay=0.01
+        )  # fmt: skip
+        learner = Learner(
+            strategy, backbone, single(objective, batches), numbers.make_optimizer(), jit_compile=jit_compile
+        )
+    return learner, iter(strategy.distribute_datasets_from_function(lambda context: batches.training()))
+
+
 def run(task: str, mixer: str, rate: float, seed: int, seconds: float, texts: list[bytes]) -> dict:
     """Returns the scores on development and test rows after so many processor seconds of training, and the steps in them."""
     import keras
     import tensorflow as tf
 
-    from data_pipelines.batches.array_source import ArraySource
-    from data_pipelines.batches.dataset import Batches
-    from xmodels.training.devices import allocator, distribution
-    from xmodels.training.optimizers.optimization import Optimization
-    from xmodels.training.step.learner import Learner
-    from xmodels.training.step.streams import single
+    from xmodels.training.devices import allocator
 
     allocator.keep_memory()
     keras.utils.set_random_seed(seed)
-    parts, strategy = PARTS[task](texts), distribution.choose("one_device")
+    parts = PARTS[task](texts)
     length = parts["train"]["token_ids"].shape[1]
-    with strategy.scope():
-        backbone, objective = network(task, mixer, length, len(texts))
-        batches = Batches(ArraySource(parts["train"], task), lambda features: features, BATCH[task], seed=seed)
-        numbers = Optimization(
-            optimizer="adamw", learning_rate=rate, num_warmup_steps=30, num_steps=1_000_000, schedule="constant", weight_decay=0.01
-        )  # fmt: skip
-        learner = Learner(strategy, backbone, single(objective, batches), numbers.make_optimizer(), jit_compile=False)
-    iterator = iter(strategy.distribute_datasets_from_function(lambda context: batches.training()))
+    made = functools.partial(network, task, mixer, length, len(texts), SIZES_OF_COPY if task == COPY else SIZES)
+    learner, iterator = learner_of(made, parts["train"], BATCH[task], rate, seed)
     one, steps = tf.constant(1), 2
     for _ in range(steps):
         learner.train(iterator, one)
