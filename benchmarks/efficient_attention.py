@@ -22,8 +22,21 @@ HEADS, HEAD_DIM = 4, 64
 FITTED = 2048  # tokens from which on the exponent is fitted
 MOST_SECONDS = 8.0
 # Numbers that differ from the defaults, and what theory says of the exponent.
-NUMBERS = {"local_window": {"window": 128}, "longformer": {"window": 128, "num_global": 16}, "linformer": {"rank": 256}}
-THEORY = {"multi_head": 2.0, "sparse": 1.5}  # of others 1; Reformer sorts, L log L
+WIDE = {"window": 128, "num_global": 16}
+NUMBERS = {"local_window": {"window": 128}, "longformer": WIDE, "etc": WIDE, "linformer": {"rank": 256}}
+SUMMARY = 8  # tokens of a block of `sparse` that all later ones see
+QUADRATIC = "multi_head", "chunked", "disentangled", "memory_compressed", "synthesizer"
+ROOT = "axial", "routing", "sparse"
+THEORY = dict.fromkeys(QUADRATIC, 2.0) | dict.fromkeys(ROOT, 1.5)  # of others 1; Reformer sorts, L log L
+
+
+def numbers_of(name: str, length: int) -> dict:
+    """Returns the numbers of a mixer; blocks and rows of those in L times its root have the size that takes the least work."""
+    if name == "sparse":
+        return {"stride": 2 ** round(math.log2(SUMMARY * length) / 2), "summary": SUMMARY}
+    if name == "axial":
+        return {"columns": 2 ** round(math.log2(length) / 2)}
+    return NUMBERS.get(name, {})
 
 
 def step_of(name: str, length: int) -> dict:
@@ -36,11 +49,16 @@ def step_of(name: str, length: int) -> dict:
     from xmodels.models.gpt import GptConfig
 
     kind, width = mixers.find(name), HEADS * HEAD_DIM
-    numbers = dict(NUMBERS.get(name, {}))
-    if name == "sparse":  # blocks of about the root of the length, as the paper has them
-        numbers = {"stride": 2 ** round(math.log2(length) / 2), "summary": 8}
     config = GptConfig(
-        9, width, 1, HEADS, width, attention_dropout=0.0, max_sequence_length=length, mixer=name, mixer_numbers=numbers
+        9,
+        width,
+        1,
+        HEADS,
+        width,
+        attention_dropout=0.0,
+        max_sequence_length=length,
+        mixer=name,
+        mixer_numbers=numbers_of(name, length),
     )
     is_causal = "causal" in kind.supports
     mixer = mixers.mixer_for(config, gpt(), frozenset({"causal"} if is_causal else ()))
@@ -115,7 +133,8 @@ def page(found: dict[str, dict[int, dict]]) -> str:
         "# Mixers over the length of the text", "",
         f"`python -m {NAME}`: one layer of {HEADS} heads of {HEAD_DIM}, batch 1, float32, forward and backward, XLA, one core,",
         "processor time. Windows of 128, 16 global tokens, rank 256, 266 random features, 2 rounds of hashing, chunks of 64,",
-        "blocks of 64 with 3 random ones; `sparse` has blocks of about the root of the length. " + measure.machine(1), "",
+        "blocks of 64 with 3 random ones; `sparse` has blocks of about the root of 8 L and 8 summaries of each, `axial` rows of",
+        "about the root of L. " + measure.machine(1), "",
         measure.table(
             ["mixer", "form", f"exponent from {FITTED:,} on", "theory", "faster than full attention from", "times as fast"], summary
         ),

@@ -35,12 +35,6 @@ SIZES = {"num_layers": 4, "num_heads": 4, "hidden_dim": 128, "intermediate_dim":
 SIZES_OF_COPY = {"num_layers": 2, "num_heads": 2, "hidden_dim": 64, "intermediate_dim": 256}  # one block could do it
 SHARE, PROBE = {BYTES: 1.0, COPY: 0.5, BOOKS: 0.5}, 1 / 3  # of `--seconds` for each task; of that, to choose a rate
 RATES, SEEDS = ("5e-4", "2e-3"), (1, 2, 3)
-# Numbers that differ from the defaults; blocks of `sparse` have about the root of the length.
-NUMBERS = {
-    **efficient_attention.NUMBERS,
-    "etc": efficient_attention.NUMBERS["longformer"],
-    "sparse": {"stride": 32, "summary": 8},
-}
 UNIT = {BYTES: "bits a byte", COPY: "letters right, %", BOOKS: "passages right, %"}
 
 
@@ -125,7 +119,7 @@ def network(task: str, mixer: str, length: int, num_labels: int = 0, sizes: dict
     kind = BertConfig if task == BOOKS else Gpt2Config
     config = kind(
         VOCABULARY, **sizes, max_sequence_length=length, dropout=0.0, attention_dropout=0.0, mixer=mixer,
-        mixer_numbers=NUMBERS.get(mixer, {}),
+        mixer_numbers=efficient_attention.numbers_of(mixer, length),
     )  # fmt: skip
     if task == BOOKS:
         return Bert(config).initialize(), Classify(config, range(num_labels))

@@ -18,7 +18,8 @@ import statistics
 import numpy as np
 
 from benchmarks import measure
-from benchmarks.mixer_quality import BYTES, FIRST, NUMBERS, VOCABULARY, language, learner_of, names_for, network
+from benchmarks.efficient_attention import numbers_of
+from benchmarks.mixer_quality import BYTES, FIRST, VOCABULARY, language, learner_of, names_for, network
 
 NAME = "benchmarks.mixer_steps"
 LENGTHS, MOST_SECONDS = (512, 2048, 8192), 20.0
@@ -59,7 +60,7 @@ def preflight_of(mixer: str) -> dict:
 
     length = LENGTHS[-1]
     config = Gpt2Config(
-        VOCABULARY, **SIZES, max_sequence_length=length, mixer=mixer, mixer_numbers=NUMBERS.get(mixer, {})
+        VOCABULARY, **SIZES, max_sequence_length=length, mixer=mixer, mixer_numbers=numbers_of(mixer, length)
     )
     options = Options(
         system="gpt2", vocab_size=VOCABULARY, topology=TOPOLOGY, train_batch_size=1, max_seq_length=length, max_compiles=1
@@ -83,7 +84,7 @@ def page(found: dict[str, dict[str, dict]], compiled: dict[str, dict]) -> str:
         "# Training steps over the length of the text", "",
         f"`python -m {NAME}`: a causal language model of {SIZES['num_layers']} layers of {SIZES['hidden_dim']} with "
         f"{SIZES['num_heads']} heads, one text of bytes a step, AdamW, float32, without dropout, one core, processor time. Numbers of "
-        "the mixers are those of [mixer_quality.md](mixer_quality.md). " + measure.machine(1), "",
+        "the mixers are those of [efficient_attention.md](efficient_attention.md). " + measure.machine(1), "",
         "Milliseconds of a step, without XLA and with it:", "",
         shown(found, lambda each: f"{1000 * each['processor']:,.0f}"),
         "Megabytes at the peak of the process, without XLA and with it:", "",
