@@ -43,3 +43,8 @@ def test_places_are_the_same_for_all_matrices_where_they_broadcast():
 def test_rows_may_be_of_truth_values():
     seen = np.eye(4, dtype=bool)[None]
     np.testing.assert_array_equal(ops.convert_to_numpy(take_rows(seen, np.array([[2, 0]])))[0], seen[0, [2, 0]])
+
+
+def test_places_behind_the_end_are_the_last_row():
+    x = np.arange(12).reshape(2, 3, 2)
+    np.testing.assert_array_equal(ops.convert_to_numpy(take_rows(x, np.array([[3], [99]]))), x[:, 2:])
