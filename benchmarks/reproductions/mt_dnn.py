@@ -58,7 +58,7 @@ def main() -> None:
     scores = {TOGETHER: together(flags, tasks), ALONE: alone(flags, tasks)}
     few = few_labels(flags, tasks, target)
     heads = {"answer network": few[PRETRAINED][max(flags.fractions)], "linear head": linear(flags, target)}
-    peer = peer_mt_dnn.scores(flags, tasks, flags.peer) if flags.peer else None
+    peer = peer_mt_dnn.scores(flags, tasks, target, flags.peer) if flags.peer else None
     write_report(flags, tasks, target, scores, few, heads, peer)
 
 

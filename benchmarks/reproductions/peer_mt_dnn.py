@@ -1,8 +1,9 @@
 """Hugging Face's BERT learns the tasks of `mt_dnn` together and alone: what do tasks gain from each other at this budget elsewhere?
 
 It begins with the weights of the same network, in the format of Hugging Face, and reads the same rows for as many passes; network,
-derivatives and optimizer are Hugging Face's and PyTorch's. Every head is one linear layer on the mean of all states. Lists of
-candidates are left out. `benchmarks.reproductions.mt_dnn --peer` calls this and puts the scores into its page.
+derivatives and optimizer are Hugging Face's and PyTorch's. Every head is one linear layer on the mean of all states; that of numbers
+begins at their mean, as ours does. Lists of candidates are left out. `benchmarks.reproductions.mt_dnn --peer` calls this and puts the
+scores into its page.
 """
 
 import dataclasses
@@ -13,7 +14,7 @@ import random
 from benchmarks.reproductions.commands import fraction_of
 from benchmarks.reproductions.peer_bert import optimizers_of, take_step, with_linear_rate
 
-BATCH, LENGTH, WARMUP, DROPOUT = 32, 64, 0.1, 0.1
+LENGTH, WARMUP, DROPOUT = 64, 0.1, 0.1
 SCORED = 256  # rows at once
 EVALUATIONS = 10  # at most, about: of few rows there are many passes
 
@@ -29,11 +30,11 @@ class Rows:
     score: str
 
 
-def scores(flags, tasks: dict, rate: float) -> dict[str, dict]:
+def scores(flags, tasks: dict, target, rate: float) -> dict[str, dict]:
     """{"together" and "alone": {task: test scores}, "few": {beginning: {share of the labels: test scores of the target}}}.
 
     Args:
-        flags, tasks: of `mt_dnn`.
+        flags, tasks, target: of `mt_dnn`.
         rate: of all arms.
     """
     from xmodels.conversion import convert
@@ -44,12 +45,14 @@ def scores(flags, tasks: dict, rate: float) -> dict[str, dict]:
         os.makedirs(folder, exist_ok=True)
         convert.save(convert.load(flags.init_checkpoint), f"hf:{start}")
     known = {name: read(task) for name, task in tasks.items() if task.kind != "rank"}
-    target, others = {flags.target: known[flags.target]}, {n: t for n, t in known.items() if n != flags.target}
+    batch = tasks[flags.target].flags.get("train_batch_size", 32)
+    others = {name: rows for name, rows in known.items() if name != flags.target}
+    shares = {flags.target: read(target)}
 
     def done(label: str, seed: int, learnt: dict, origin: str, fraction: float = 1.0, epochs: float = flags.epochs):
         path = os.path.join(folder, f"{label}_{seed}")
         if not os.path.isfile(os.path.join(path, "scores.json")):
-            train(learnt, origin, path, rate, seed, fraction, epochs)
+            train(learnt, origin, path, rate, seed, fraction, epochs, batch, muon=flags.optimizer == "muon")
         with open(os.path.join(path, "scores.json"), encoding="utf-8") as file:
             return json.load(file)
 
@@ -67,11 +70,11 @@ def scores(flags, tasks: dict, rate: float) -> dict[str, dict]:
     few = {"pretrained": {}, "after the other tasks": {}}
     for label, each in few.items():
         for fraction in flags.fractions:
-            batches = max(1.0, fraction * len(known[flags.target].train) / BATCH)
+            batches = max(1.0, fraction * target.count / batch)
             epochs = max(flags.epochs, flags.least_steps / batches)
             each[fraction] = [
                 done(
-                    f"few_{label.split()[0]}_{fraction:g}", seed, target,
+                    f"few_{label.split()[0]}_{fraction:g}", seed, shares,
                     start if label == "pretrained" else os.path.join(folder, f"others_{seed}"), fraction, epochs,
                 )[flags.target]
                 for seed in seeds
@@ -96,7 +99,9 @@ def read(task) -> Rows:
     return Rows(**values, labels=labels, score=task.score)
 
 
-def train(tasks: dict[str, Rows], origin: str, path: str, rate: float, seed: int, fraction: float, epochs: float):
+def train(
+    tasks: dict[str, Rows], origin: str, path: str, rate: float, seed: int, fraction: float, epochs: float, batch: int, muon: bool
+):  # fmt: skip
     """Learns tasks together, and writes the network and the test scores of the epoch that is best on evaluation rows."""
     import torch
     import transformers
@@ -105,13 +110,16 @@ def train(tasks: dict[str, Rows], origin: str, path: str, rate: float, seed: int
     bert = transformers.BertModel.from_pretrained(origin, add_pooling_layer=False)
     tokenizer = transformers.BertTokenizerFast.from_pretrained(origin)
     heads = {name: torch.nn.Linear(bert.config.hidden_size, max(1, len(rows.labels))) for name, rows in tasks.items()}
+    for name, rows in tasks.items():
+        if not rows.labels:
+            torch.nn.init.constant_(heads[name].bias, sum(row[2] for row in rows.train) / len(rows.train))
     model = torch.nn.ModuleDict({"bert": bert, "heads": torch.nn.ModuleDict(heads)})
     batches = []
     for name, rows in tasks.items():
         chosen = fraction_of(rows.train, fraction, seed) if fraction < 1 else rows.train
-        batches += [(name, chosen[first : first + BATCH]) for first in range(0, len(chosen), BATCH)]
+        batches += [(name, chosen[first : first + batch]) for first in range(0, len(chosen), batch)]
     steps, done, best, found = max(1, int(epochs * len(batches))), 0, -2.0, {}
-    optimizers = optimizers_of(model, rate, muon=True)
+    optimizers = optimizers_of(model, rate, muon=muon)
     schedules = [with_linear_rate(each, round(WARMUP * steps), steps) for each in optimizers]
     passes, every = 0, max(1, round(epochs / EVALUATIONS))
     while done < steps:
