@@ -29,12 +29,14 @@ class Share:
         count: of tasks.
         output: the file that all of them make.
         plan: what all tasks must agree on, as JSON values.
+        source: the flag of the file that is shared.
     """
 
     index: int
     count: int
     output: str
     plan: dict[str, Any]
+    source: str = "input_file"
 
     @property
     def folder(self) -> str:
@@ -54,7 +56,7 @@ class Share:
             UsageError: there are fewer rows than tasks.
         """
         if total < self.count:
-            raise UsageError(f"--num_tasks={self.count}: --input_file has only {total:,} rows. Take fewer tasks.")
+            raise UsageError(f"--num_tasks={self.count}: --{self.source} has only {total:,} rows. Take fewer tasks.")
         return slice(total * self.index // self.count, total * (self.index + 1) // self.count)
 
     def work(self, make: Callable[[str], Any], join: Callable[[Sequence[str]], Any]) -> bool:
@@ -105,8 +107,11 @@ class Share:
                 )
 
 
-def share_of(options: Any) -> Share | None:
+def share_of(options: Any, source: str = "input_file") -> Share | None:
     """Returns the share that options name; None where one process does all.
+
+    Args:
+        source: the flag of the file that is shared.
 
     Raises:
         UsageError: flags contradict each other.
@@ -119,17 +124,18 @@ def share_of(options: Any) -> Share | None:
         raise UsageError(f"--{given}: give --{lacks} too; tasks are numbered from 0 to num_tasks - 1.")
     if index >= count:
         raise UsageError(f"--task_index={index}: --num_tasks={count} are numbered from 0 to {count - 1}.")
-    if not options.input_file or not options.output_file:
-        raise UsageError("--num_tasks: shares --input_file and joins --output_file. Give both.")
-    if options.overwrite:
+    path = getattr(options, source)
+    if not path or not options.output_file:
+        raise UsageError(f"--num_tasks: shares --{source} and joins --output_file. Give both.")
+    if getattr(options, "overwrite", False):
         raise UsageError("--overwrite: a task would delete what others make. Remove --output_file before they start.")
     plan = {name: value for name, value in changed_options(options).items() if name not in OWN}
     sums = os.path.join(options.model_dir, checksums.FILE)
     if os.path.isfile(sums):
         plan["checksum of model_dir"] = file_sha256(sums)
-    if os.path.isfile(options.input_file):
-        plan["size of input_file"] = os.path.getsize(options.input_file)
-    return Share(index, count, options.output_file, plan)
+    if os.path.isfile(path):
+        plan[f"size of {source}"] = os.path.getsize(path)
+    return Share(index, count, options.output_file, plan, source)
 
 
 def count_rows(rows) -> int:

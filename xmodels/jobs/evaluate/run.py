@@ -12,7 +12,9 @@ from data_pipelines.paths import check_output
 from data_pipelines.records.manifest import MANIFEST
 from xmodels.jobs.evaluate.options import Options
 from xmodels.jobs.evaluate.records import evaluate_records
+from xmodels.jobs.evaluate.shares import check_task, evaluate_share
 from xmodels.jobs.predict.run import load_predictor
+from xmodels.jobs.shares import share_of
 from xmodels.runs.fine_tuned import Source, task_of
 from xmodels.tasks.base import find
 from xmodels.tasks.base.origin import class_weights_of
@@ -22,7 +24,7 @@ OPENED = ("predictor", "source")  # arguments that the model_dir becomes
 
 
 def evaluate(options: Options) -> dict:
-    """Returns scores a run; returns the scores.
+    """Scores a run; returns the scores, {} where other tasks have not predicted their parts yet.
 
     The task gets the options that its `evaluate` names; another one that is given is an error.
     """
@@ -37,13 +39,22 @@ def evaluate(options: Options) -> dict:
         "encoding",
         "delimiter",
         "output_file",
+        "task_index",
+        "num_tasks",
     ]
     for name in changed_options(options):
         if name not in known and name != "task":
             raise UsageError(f"--{name}: --task={task} has no such flag; it takes --{', --'.join(known)}.")
+    share = share_of(options, "test_file")
+    if share is not None:
+        check_task(task, parameters)
+        if os.path.exists(share.output):
+            raise UsageError(f"--output_file={share.output}: exists. Remove it before the tasks start.")
     check_output(options.output_file)
     check_plots(options.plots)
     if options.test_file and os.path.isfile(os.path.join(options.test_file, MANIFEST)):
+        if share is not None:
+            raise UsageError(f"--num_tasks: --test_file={options.test_file} holds records, which one process scores.")
         if find.task_class(task) is None:
             raise UsageError(
                 f"--test_file={options.test_file}: holds records. --task={task} reads the file that they were made of."
@@ -56,12 +67,16 @@ def evaluate(options: Options) -> dict:
             values["source"] = Source(options.model_dir)
         if "predictor" in parameters:
             values["predictor"] = predictor or predictor_of(options.model_dir, task)
-        scores = function(**values)
+        scores = (
+            function(**values)
+            if share is None
+            else evaluate_share(share, values["predictor"], lambda: without_nan(function(**values)))
+        )
     if "loss" in scores and (weights := class_weights_of(options.model_dir)):
         print(
             f"  The loss counts all rows alike; that of the fine-tuning counts them as --class_weights={weights} says, so they differ."
         )
-    if options.output_file:
+    if options.output_file and share is None:
         write_json(options.output_file, without_nan(scores))
     return scores
 

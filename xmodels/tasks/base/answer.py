@@ -46,10 +46,13 @@ class Predictor(Forms):
         flags: flags of `xmodels predict` that only this task takes; they are attributes here.
         num_texts: texts per input, 1 or 2; 0 if that differs.
         max_sequence_length: including special tokens; longer inputs are truncated.
+        share: where tasks share a file, what gives its predictions to the score: a function of what predicts inputs, and of all
+            inputs. None where one process predicts all.
     """
 
     unit, answers = "text", "answers"
     flags: ClassVar[tuple[str, ...]] = ()
+    share: Callable[[Callable[[Sequence], list], Sequence], list] | None = None
 
     def __init__(self, run: Run, columns: dict | None = None):
         self.backbone, self.tokenizer = run.backbone, run.tokenizer

@@ -7,7 +7,7 @@ argument.
 import dataclasses
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tqdm.auto import tqdm
 
@@ -22,6 +22,7 @@ CHOSEN: tuple[
 ] = ()  # settings of the run that `chosen` chooses on the evaluation set; also arguments of `scores`
 SETTINGS: tuple[str, ...] = ()  # further settings of the run that `chosen` and `scores` take, if the task has them
 READS_SOURCE = False  # whether `from_source` is used instead of `from_arrays`
+CAN_SHARE = True  # whether tasks may each predict a part of a file whose scores are found from all predictions
 DRAWS_LAST = False  # whether `draw` is called only for the final weights, with the result of `from_arrays`
 
 
@@ -135,14 +136,18 @@ def predict(predictor, inputs: list, batch_size: int, source: str | None = None)
         source: the file of the inputs, or the flag that gave them; None says nothing of cuts.
     """
     unit = predictor.unit
-    with (
-        cuts.count_cuts() as found,
-        tqdm(total=len(inputs), desc=f"{unit}s", unit=unit, disable=len(inputs) < 200) as progress,
-    ):
-        predictions = predictor.predict(inputs, batch_size, progress.update)
-    if source:
-        print_cuts(source, found, predictor)
-    return predictions
+
+    def predict_here(inputs: Sequence) -> list:
+        with (
+            cuts.count_cuts() as found,
+            tqdm(total=len(inputs), desc=f"{unit}s", unit=unit, disable=len(inputs) < 200) as progress,
+        ):
+            predictions = predictor.predict(inputs, batch_size, progress.update)
+        if source:
+            print_cuts(source, found, predictor)
+        return predictions
+
+    return predict_here(inputs) if predictor.share is None else predictor.share(predict_here, inputs)
 
 
 def print_cuts(source: str, found: cuts.Cuts, predictor) -> None:

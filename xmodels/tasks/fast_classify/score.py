@@ -16,6 +16,7 @@ from xmodels.tasks.fast_classify.exits import Exits
 
 CHOSEN, SETTINGS = (), ()  # labels are the likeliest
 DRAWS_LAST = False  # the evaluation has drawn already; the teacher's phase has no exits
+CAN_SHARE = False  # seconds are measured
 SPEEDS = "0,0.1,0.3,0.5,0.8"
 REPORTED = ("teacher_accuracy", "accuracy", "mean_layers")  # of an evaluation: the latter two at `DEFAULT_SPEED`
 WARM = 8  # batches of different lengths before the clock starts, and one that is not full
