@@ -6,13 +6,14 @@ One text of bytes a step, 4 layers of 256 with 4 heads, AdamW, float32, without 
 and way is a process of its own, which goes from the shortest text to the longest; time is that of the processor, the least of a few
 steps, memory the peak of the process so far. A mixer is left out at lengths after its first step of more than `MOST_SECONDS`.
 
-With libtpu installed, the TPU pre-flight compiles the same step in bfloat16 for one v5e chip at the longest text: whether it compiles,
-what memory it takes, and what it can be no faster than.
+`--folder` keeps what is measured, so an interrupted run goes on. With libtpu installed, the TPU pre-flight compiles the same step in
+bfloat16 for one v5e chip at the longest text: whether it compiles, what memory it takes, and what it can be no faster than.
 """
 
 import functools
 import importlib.util
 import json
+import os
 import statistics
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from benchmarks import measure
 from benchmarks.efficient_attention import numbers_of
 from benchmarks.mixer_quality import BYTES, FIRST, VOCABULARY, language, learner_of, names_for, network
+from benchmarks.reproductions.commands import kept
 
 NAME = "benchmarks.mixer_steps"
 LENGTHS, MOST_SECONDS = (512, 2048, 8192), 20.0
@@ -134,14 +136,20 @@ def main() -> None:
         print(json.dumps(preflight_of(args.mixer)))
         return
     names = args.mixers.split(",") if args.mixers else names_for(BYTES)
-    found = {name: {way: alone("steps", name, way) for way in WAYS} for name in names}
-    compiled = {name: alone("preflight", name) for name in names} if importlib.util.find_spec("libtpu") else {}
+    found = {name: {way: alone(args.folder, "steps", name, way) for way in WAYS} for name in names}
+    compiled = (
+        {name: alone(args.folder, "preflight", name) for name in names} if importlib.util.find_spec("libtpu") else {}
+    )
     measure.publish(page(found, compiled), args.output)
 
 
-def alone(method: str, mixer: str, way: str | None = None) -> dict:
-    """Returns what a process of its own measures."""
-    found = measure.alone(NAME, [method, f"--mixer={mixer}", *([f"--way={way}"] if way else [])])
+def alone(folder: str | None, method: str, mixer: str, way: str | None = None) -> dict:
+    """Returns what a process of its own measures, from a file where it has done so before."""
+
+    def measured() -> dict:
+        return measure.alone(NAME, [method, f"--mixer={mixer}", *([f"--way={way}"] if way else [])])
+
+    found = kept(os.path.join(folder, f"{method}-{mixer}-{way}.json"), measured) if folder else measured()
     print(f"{method}, {mixer}, {way}: {found}", flush=True)
     return found
 

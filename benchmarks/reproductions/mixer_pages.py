@@ -17,7 +17,7 @@ def star_transformer(place: Place) -> list[str]:
         "topics": (["classification/agnews-en/test.csv.gz"], Columns("2", None, "0")),
         "moods": ([f"classification/sst2-en/{part}.tsv" for part in ("train", "test")], Columns("0", None, "1")),
     }
-    tables = {name: parted(place, f"star_transformer/{name}", *each, 2000) for name, each in given.items()}
+    tables = {name: parted(place, f"star_transformer/{name}", *each, 1000) for name, each in given.items()}
     tasks = (
         f"--task={name}={','.join(each[part] for part in ('train', 'dev', 'test'))}" for name, each in tables.items()
     )
@@ -33,6 +33,6 @@ def tensorcoder(place: Place) -> list[str]:
 # Page -> minutes of one free core, about, and what makes its command.
 PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {
     "set_transformer": (10, set_transformer),
-    "star_transformer_en": (30, star_transformer),
-    "tensorcoder_en": (30, tensorcoder),
+    "star_transformer_en": (15, star_transformer),
+    "tensorcoder_en": (20, tensorcoder),
 }

@@ -81,6 +81,7 @@ def parse(arguments) -> argparse.Namespace:
     parser.add_argument(
         "--peer", type=float, default=None, help="rate at which Hugging Face's BERT learns the tasks too"
     )
+    parser.add_argument("--peer_seeds", type=int, nargs="+", default=[1], help="of its runs")
     parser.add_argument("--smoke", action="store_true", help="a few rows and steps: whether all of it works")
     parser.add_argument("--results", default=RESULTS, help="where the page goes")
     take_further_flags(parser)
@@ -273,8 +274,8 @@ def of_peer(flags, peer: dict) -> list[str]:
     second = [[label, *(percent(each[share]) for share in flags.fractions)] for label, each in peer["few"].items()]
     return [
         "## Hugging Face's BERT",
-        f"The same network, rows and passes with the code of Hugging Face and PyTorch, at a rate of {flags.peer:g}: one linear head "
-        "for each task on the mean of all states, without the lists.",
+        f"The same network, rows and passes with the code of Hugging Face and PyTorch, at a rate of {flags.peer:g}, seeds "
+        f"{', '.join(map(str, flags.peer_seeds))}: one linear head for each task on the mean of all states, without the lists.",
         table(["task", ALONE, TOGETHER], first),
         table([f"{flags.target}, begins", *(f"{fraction:.2%}" for fraction in flags.fractions)], second),
     ]

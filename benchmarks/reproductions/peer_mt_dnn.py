@@ -56,7 +56,7 @@ def scores(flags, tasks: dict, target, rate: float) -> dict[str, dict]:
         with open(os.path.join(path, "scores.json"), encoding="utf-8") as file:
             return json.load(file)
 
-    seeds = flags.seeds
+    seeds = flags.peer_seeds
     joint = {seed: done("joint", seed, known, start) for seed in seeds}
     found = {
         "together": {name: [joint[seed][name] for seed in seeds] for name in known},

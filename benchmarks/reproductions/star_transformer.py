@@ -150,7 +150,7 @@ def parsed():
     parser.add_argument(
         "--task", action="append", required=True, metavar="NAME=TRAIN,DEV,TEST", help="tables; may be repeated"
     )
-    parser.add_argument("--rows", type=int, nargs="+", default=[500, 2000])
+    parser.add_argument("--rows", type=int, nargs="+", default=[1000])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--rates", nargs="+", default=["3e-4", "1e-3"])
     parser.add_argument("--epochs", type=float, default=8)

@@ -102,7 +102,7 @@ def parsed():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("text", "heldout", "folder"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--num_steps", type=int, default=1500)
+    parser.add_argument("--num_steps", type=int, default=800)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--rates", nargs="+", default=["1e-3", "4e-3"])
     parser.add_argument("--results", default=RESULTS, help="where the page goes")

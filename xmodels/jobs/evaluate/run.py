@@ -24,7 +24,7 @@ OPENED = ("predictor", "source")  # arguments that the model_dir becomes
 
 
 def evaluate(options: Options) -> dict:
-    """Scores a run; returns the scores, {} where other tasks have not predicted their parts yet.
+    """Returns the scores of a run, {} where other tasks have not predicted their parts yet.
 
     The task gets the options that its `evaluate` names; another one that is given is an error.
     """
