@@ -7,12 +7,13 @@ import shutil
 
 import pytest
 
-from data_pipelines.errors import DataError
+from data_pipelines.errors import DataError, UsageError
 from tests.conversion.test_sentence_transformers import folder_of
 from tests.helpers.invocation import invoke
 from tests.tasks.test_prediction_forms import CASES
 from xmodels.jobs.convert_checkpoint.sentence_transformers import to_run
 from xmodels.jobs.evaluate.part_files import as_json, from_json, read_predictions, write_predictions
+from xmodels.jobs.evaluate.shares import check_task
 from xmodels.tasks.tag.answer import Tagged
 
 
@@ -51,7 +52,7 @@ def test_what_does_not_fit_is_told(given, tmp_path, capsys):
     for flags, message in (
         ({"output_file": None}, "--num_tasks: shares --test_file and joins --output_file"),
         ({"num_tasks": 20}, "--test_file has only 11 rows"),
-        ({"task": "language_model"}, "--task=language_model is scored by one process"),
+        ({"task": "language_model"}, "--task_index: --task=language_model has no such flag"),
     ):
         wanted = {name: value for name, value in (asked | flags).items() if value is not None}
         assert invoke("evaluate", **wanted) == 2, flags
@@ -64,6 +65,11 @@ def test_what_does_not_fit_is_told(given, tmp_path, capsys):
     assert "holds 10 predictions, --test_file has 11 inputs" in capsys.readouterr().err
     (tmp_path / "out.json").write_text("{}")
     assert invoke("evaluate", **asked) == 2 and "exists. Remove it" in capsys.readouterr().err
+
+
+def test_tasks_that_measure_time_are_not_shared():
+    with pytest.raises(UsageError, match="--task=fast_classify is scored by one process"):
+        check_task("fast_classify")
 
 
 FURTHER = {

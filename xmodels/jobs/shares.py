@@ -17,7 +17,14 @@ from data_pipelines.options.declaration import changed_options
 from xmodels.models.folder import read_json
 
 FOLDER, PLAN, MARK = ".parts", "plan.json", ".done"
-OWN = ("task_index", "output_file", "overwrite", "batch_size")  # flags in which tasks may differ
+OWN = (
+    "task_index",
+    "output_file",
+    "overwrite",
+    "batch_size",
+    "distribution_strategy",
+    "num_virtual_devices",
+)  # flags in which tasks may differ
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,11 +9,12 @@ from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, option
 from data_pipelines.options.input import encoding_option
+from xmodels.jobs.device_options import AnswerDeviceOptions
 from xmodels.jobs.share_options import ShareOptions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(ShareOptions):
+class Options(ShareOptions, AnswerDeviceOptions):
     """A Siamese network and the texts to encode."""
 
     SECTION: ClassVar = "Vectors of texts"

@@ -7,6 +7,7 @@ import numpy as np
 
 from data_pipelines.paths import check_output
 from data_pipelines.text import cuts
+from xmodels.jobs.device_options import answer_scope
 from xmodels.jobs.encode.options import Options
 from xmodels.jobs.predict.run import load_predictor
 from xmodels.jobs.predict.texts_of_files import encode_in_windows, texts_of
@@ -22,7 +23,8 @@ def encode(options: Options) -> int:
     check_output(path, overwrite=options.overwrite)
     vectors.check_kind(path, "output_file")
     share = share_of(options)
-    predictor = load_predictor(options.model_dir)
+    with answer_scope(options):
+        predictor = load_predictor(options.model_dir)
     encoder = Encoder.of(predictor, options.model_dir)
 
     def encode_to(path: str, rows: slice) -> int:

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, Option, option
 from data_pipelines.options.input import delimiter_option, encoding_option
+from xmodels.jobs.device_options import AnswerDeviceOptions
 from xmodels.jobs.share_options import ShareOptions
 from xmodels.tasks.base import find
 
@@ -43,7 +44,7 @@ class OutputOptions:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(SourceOptions, TaskOptions, OutputOptions, ShareOptions):
+class Options(SourceOptions, TaskOptions, OutputOptions, ShareOptions, AnswerDeviceOptions):
     """A network and the data to score it on. A task refuses options of other tasks."""
 
     SECTION: ClassVar = "Using a network"

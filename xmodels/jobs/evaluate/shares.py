@@ -17,9 +17,9 @@ class PartIsWritten(Exception):
     """Ends an evaluation whose predictions are only a part."""
 
 
-def check_task(task: str, parameters: Sequence[str]) -> None:
+def check_task(task: str) -> None:
     """Raises a UsageError for a task whose score one process must find."""
-    if "predictor" not in parameters or not find.load_part(task, "score").CAN_SHARE:
+    if not find.load_part(task, "score").CAN_SHARE:
         raise UsageError(
             f"--num_tasks: --task={task} is scored by one process. Leave --num_tasks and --task_index out."
         )

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, option
 from data_pipelines.options.input import delimiter_option, encoding_option
+from xmodels.jobs.device_options import AnswerDeviceOptions
 from xmodels.jobs.share_options import ShareOptions
 from xmodels.tasks.base import find
 
@@ -42,7 +43,7 @@ class OutputOptions:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(SourceOptions, TaskOptions, OutputOptions, ShareOptions):
+class Options(SourceOptions, TaskOptions, OutputOptions, ShareOptions, AnswerDeviceOptions):
     """A fine-tuned network or a masked language model, and the texts to predict."""
 
     SECTION: ClassVar = "Using a network"

@@ -16,6 +16,7 @@ from data_pipelines.options.declaration import values_of
 from data_pipelines.paths import check_output
 from data_pipelines.text import cuts
 from xmodels.conversion import convert, names
+from xmodels.jobs.device_options import answer_scope
 from xmodels.jobs.predict import fill_mask
 from xmodels.jobs.predict.options import Options
 from xmodels.jobs.shares import Share, count_rows, share_of
@@ -56,7 +57,8 @@ def predict(options: Options) -> list[dict | None]:
         raise UsageError("Give either --text or --input_file.")
     check_output(output_file, overwrite=options.overwrite)
     share = share_of(options)
-    predictor = fill_mask.load(options.model_dir) or load_predictor(options.model_dir)
+    with answer_scope(options):
+        predictor = fill_mask.load(options.model_dir) or load_predictor(options.model_dir)
     predictor.adjust(**values_of(options, options.TASK_OPTIONS))
     question = Question(text, options.text_pair, input_file, options.text_column, options.text_pair_column)
     if share is not None:

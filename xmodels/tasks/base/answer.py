@@ -17,6 +17,7 @@ from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from xmodels.tasks.base.description import Run
 from xmodels.tasks.base.forms import Forms
+from xmodels.tasks.base.replicas import answer_on_replicas
 
 POOL = 32  # batches that are tokenized together and sorted by their number of tokens
 NO_PAIRS = "gives pairs of texts no scores", "--task=rank, regress, classify, similarity or san"
@@ -229,10 +230,16 @@ class Predictor(Forms):
 def compile_answer(answer: Callable) -> Callable:
     """Wraps `answer` as a function from arrays to arrays; with TensorFlow it is one graph for all lengths.
 
-    The function raises a CheckpointError where the network answers NaN or infinity.
+    The function raises a CheckpointError where the network answers NaN or infinity. Called in the scope of a strategy with several
+    devices, all of them answer.
     """
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
+
+        strategy = tf.distribute.get_strategy()
+        if strategy.num_replicas_in_sync > 1:
+            on_replicas = answer_on_replicas(answer, strategy)
+            return lambda features: check_finite(on_replicas(features))
 
         # A partial, or TensorFlow takes the functions of all predictors for a single one that is retraced, and warns.
         graph = tf.function(functools.partial(answer), reduce_retracing=True, autograph=False)
