@@ -6,7 +6,7 @@ from data_pipelines.features import Feature
 from xmodels.layers import initialization as initializations
 from xmodels.layers.adaptive import AdaptiveSoftmax
 from xmodels.objectives.base import Objective
-from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+from xmodels.objectives.measures import score_classes
 
 
 class AdaptiveLM(Objective):
@@ -28,7 +28,8 @@ class AdaptiveLM(Objective):
     def score(self, outputs, batch, backbone):
         states = ops.convert_to_tensor(outputs["sequence_output"])
         answer = batch["labels"], self.head.logits(states, backbone.embedding), batch["label_weights"]
-        return {"adaptive_lm": weighted_cross_entropy(*answer)}, {"adaptive_lm_accuracy": weighted_accuracy(*answer)}
+        loss, accuracy = score_classes(*answer)
+        return {"adaptive_lm": loss}, {"adaptive_lm_accuracy": accuracy}
 
     def logits(self, states, backbone):
         """Returns log-probabilities: (..., D) -> float32 (..., V)."""

@@ -5,7 +5,7 @@ from keras import ops
 from data_pipelines.features import Feature
 from xmodels.layers.sampled_softmax import SampledSoftmax, log_uniform_sample
 from xmodels.objectives.base import Objective
-from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+from xmodels.objectives.measures import score_classes
 
 NUM_SAMPLED = 8192  # of bilm-tf
 
@@ -50,10 +50,8 @@ class BidirectionalLM(Objective):
         else:
             logits = self.head.logits(states)  # (2 B, L, V)
         answer = labels, logits, weights
-        return (
-            {"bidirectional_lm": weighted_cross_entropy(*answer)},
-            {"bidirectional_lm_accuracy": weighted_accuracy(*answer)},
-        )
+        loss, accuracy = score_classes(*answer)
+        return {"bidirectional_lm": loss}, {"bidirectional_lm_accuracy": accuracy}
 
     def predictions(self, outputs, batch, backbone):
         ahead, behind = ops.split(outputs["sequence_output"], 2, axis=-1)

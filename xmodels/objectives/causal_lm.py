@@ -5,7 +5,7 @@ from keras import ops
 from data_pipelines.features import Feature
 from xmodels.layers.heads import tied_logits
 from xmodels.objectives.base import Objective
-from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+from xmodels.objectives.measures import score_classes
 
 
 class CausalLM(Objective):
@@ -21,7 +21,8 @@ class CausalLM(Objective):
     def score(self, outputs, batch, backbone):
         logits = self.logits(outputs["sequence_output"], backbone)  # (B, L, V)
         answer = batch["labels"], logits, batch["label_weights"]
-        return {"causal_lm": weighted_cross_entropy(*answer)}, {"causal_lm_accuracy": weighted_accuracy(*answer)}
+        loss, accuracy = score_classes(*answer)
+        return {"causal_lm": loss}, {"causal_lm_accuracy": accuracy}
 
     def predictions(self, outputs, batch, backbone):
         return {"labels": ops.argmax(self.logits(outputs["sequence_output"], backbone), axis=-1)}

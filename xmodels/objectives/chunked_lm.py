@@ -6,7 +6,7 @@ from keras import ops
 from xmodels.layers.rematerialization import recompute
 from xmodels.layers.reversible import split_tokens
 from xmodels.objectives.causal_lm import CausalLM
-from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+from xmodels.objectives.measures import score_classes
 
 
 class ChunkedLM(CausalLM):
@@ -37,8 +37,8 @@ class ChunkedLM(CausalLM):
         """Returns the sum of losses, their weight, and the same of right predictions."""
 
         def score(states, labels, weights):
-            answer = labels, self.logits(states, None), weights
-            return *weighted_cross_entropy(*answer), *weighted_accuracy(*answer)
+            loss, accuracy = score_classes(labels, self.logits(states, None), weights)
+            return *loss, *accuracy
 
         return score(states, labels, weights) if is_kept else recompute(score, states, labels=labels, weights=weights)
 

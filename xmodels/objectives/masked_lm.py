@@ -5,7 +5,7 @@ from keras import ops
 from data_pipelines.features import Feature
 from xmodels.layers.heads import MaskedLMHead
 from xmodels.objectives.base import Objective
-from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+from xmodels.objectives.measures import score_classes
 
 
 class MaskedLM(Objective):
@@ -41,7 +41,8 @@ class MaskedLM(Objective):
 
     def score(self, outputs, batch, backbone):
         answer = batch["labels"], self.logits(outputs, batch, backbone), batch["label_weights"]
-        return {"masked_lm": weighted_cross_entropy(*answer)}, {"masked_lm_accuracy": weighted_accuracy(*answer)}
+        loss, accuracy = score_classes(*answer)
+        return {"masked_lm": loss}, {"masked_lm_accuracy": accuracy}
 
     def predictions(self, outputs, batch, backbone):
         return {"labels": ops.argmax(self.logits(outputs, batch, backbone), axis=-1)}

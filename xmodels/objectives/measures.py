@@ -3,6 +3,7 @@
 
 import math
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -20,20 +21,32 @@ def weighted_cross_entropy(labels, logits, weights):
     Returns:
         (sum of weighted losses, sum of weights), scalars.
     """
-    losses = cross_entropy(labels, logits)
-    weights = ops.cast(weights, losses.dtype)
-    return ops.sum(losses * weights), ops.sum(weights)
+    return _weighted(cross_entropy(labels, logits), weights)
+
+
+def score_classes(labels, logits, weights):
+    """Returns `weighted_cross_entropy` and `weighted_accuracy`, which share what they compute over all classes."""
+    losses, _, right = compare_classes(labels, logits)
+    return _weighted(losses, weights), _weighted(right, weights)
 
 
 def cross_entropy(labels, logits, smoothing: float = 0.0, ignored: int | None = None):
     """Returns softmax cross-entropy in nats of labels int, shape S, and logits float32, shape S + (C,): float32, shape S.
 
-    The gradient reuses the probabilities of the forward pass and updates one of the C columns of each row. TensorFlow's own
-    kernel computes every exponential twice, one at a time, which takes 5% of a training step of BERT-mini; the gradient of a
-    gather from `log_softmax` takes an eighth of a step of a small MASS.
-
     Args:
         smoothing, ignored: as in `smoothed_cross_entropy`, but the entropy of the target is not subtracted.
+    """
+    return compare_classes(labels, logits, smoothing, ignored)[0]
+
+
+def compare_classes(labels, logits, smoothing: float = 0.0, ignored: int | None = None):
+    """Returns `cross_entropy`; the same without smoothing and without gradient; and 1 where the label is the likeliest class (the
+    first one of several), else 0: float32, shape S each.
+
+    There is one pass over the classes beside the softmax, which finds the likeliest. The gradient reuses the probabilities of the
+    forward pass and updates one of the C columns of each row. TensorFlow's own kernel computes every exponential twice, one at a
+    time, which takes 5% of a training step of BERT-mini; the gradient of a gather from `log_softmax` takes an eighth of a step of
+    a small MASS.
     """
     classes = logits.shape[-1]
     labels = ops.reshape(ops.cast(labels, "int32"), (-1,))  # (N,)
@@ -44,28 +57,51 @@ def cross_entropy(labels, logits, smoothing: float = 0.0, ignored: int | None = 
         spread[ignored] = 0.0
 
     @ops.custom_gradient
-    def losses_of(rows):
+    def found_of(rows):
         probabilities = ops.softmax(rows, axis=-1)  # (N, C)
-        of_label = ops.squeeze(ops.take_along_axis(rows, places[:, 1:], axis=-1), -1)
+        best = _likeliest(probabilities)  # (N,)
+        of_label, of_best = (_at(rows, each) for each in (labels, best))
         # The log of the sum of exponentials, from the most probable class: its probability is never below 1 / C.
-        log_sum = ops.max(rows, axis=-1) - ops.log(ops.max(probabilities, axis=-1))
-        losses = log_sum - of_label
+        log_sum = of_best - ops.log(_at(probabilities, best))
+        losses = plain = log_sum - of_label
         if smoothing:
             everywhere = ops.sum(rows, axis=-1) - (0.0 if ignored is None else rows[:, ignored])
-            losses = (1.0 - smoothing - low) * losses + (smoothing + low) * log_sum - low * everywhere
+            losses = (1.0 - smoothing - low) * plain + (smoothing + low) * log_sum - low * everywhere
 
         def gradient(*args, upstream=None):
-            upstream = args[-1] if upstream is None else upstream  # (N,)
-            of_label = ops.squeeze(ops.take_along_axis(probabilities, places[:, 1:], axis=-1), -1)
-            at_label, others = of_label - 1.0, probabilities
+            upstream = (args[-1] if upstream is None else upstream)[0]  # (N,), of the losses
+            at_label, others = _at(probabilities, labels) - 1.0, probabilities
             if smoothing:
                 at_label, others = at_label + smoothing + low - ops.take(spread, labels), others - spread
             # TensorFlow scatters in place only if no other op reads the tensor; otherwise it copies it.
             return ops.scatter_update(others * ops.expand_dims(upstream, -1), places, at_label * upstream)
 
-        return losses, gradient
+        return ops.stack([losses, plain, ops.cast(ops.equal(best, labels), losses.dtype)]), gradient
 
-    return ops.reshape(losses_of(ops.reshape(logits, (-1, classes))), ops.shape(logits)[:-1])
+    found = ops.reshape(found_of(ops.reshape(logits, (-1, classes))), (3, *ops.shape(logits)[:-1]))
+    return found[0], ops.stop_gradient(found[1]), ops.stop_gradient(found[2])
+
+
+def _weighted(values, weights):
+    """Returns (sum of weighted values, sum of weights), scalars."""
+    weights = ops.cast(weights, values.dtype)
+    return ops.sum(values * weights), ops.sum(weights)
+
+
+def _at(rows, classes):
+    """Returns the numbers of rows (N, C) at classes (N,)."""
+    return ops.squeeze(ops.take_along_axis(rows, ops.expand_dims(classes, -1), axis=-1), -1)
+
+
+def _likeliest(probabilities):
+    """Returns `argmax` over the classes of probabilities (N, C), the first one if several are equal: int32 (N,).
+
+    Keras' `argmax` tells 0.0 and -0.0 apart, which makes it three times as slow. Probabilities are never negative, and such floats
+    are ordered like the integers that their bits encode.
+    """
+    if keras.backend.standardize_dtype(probabilities.dtype) == "float32":
+        probabilities = ops.view(probabilities, "int32")
+    return ops.cast(ops.argmax(probabilities, axis=-1), "int32")
 
 
 def share_of_others(smoothing: float, classes: int, ignored: int | None) -> float:
@@ -81,7 +117,7 @@ def others_than_the_label(classes: int, ignored: int | None) -> int:
 def weighted_accuracy(labels, logits, weights):
     """Returns how often the largest logit is that of the label. Arguments and result as in `weighted_cross_entropy`."""
     weights = ops.cast(weights, "float32")
-    right = ops.cast(ops.equal(_likeliest(logits), ops.cast(labels, "int32")), "float32")
+    right = ops.cast(ops.equal(_largest(logits), ops.cast(labels, "int32")), "float32")
     return ops.sum(right * weights), ops.sum(weights)
 
 
@@ -95,7 +131,7 @@ def whole_row_accuracy(labels, logits, weights, row_weights):
     Returns:
         (sum of the weights of the rows that are right, sum of `row_weights`), scalars.
     """
-    right = ops.logical_or(ops.equal(_likeliest(logits), ops.cast(labels, "int32")), ops.equal(weights, 0))
+    right = ops.logical_or(ops.equal(_largest(logits), ops.cast(labels, "int32")), ops.equal(weights, 0))
     row_weights = ops.cast(row_weights, "float32")
     return ops.sum(ops.cast(ops.all(right, axis=-1), "float32") * row_weights), ops.sum(row_weights)
 
@@ -125,7 +161,7 @@ def area_under_roc(labels, scores, weights):
     return 0.5 * found, ops.sum(ones) * ops.sum(zeros)
 
 
-def _likeliest(logits):
+def _largest(logits):
     """Returns `argmax` over the classes, the first one if several are equal: float32, shape S + (C,) -> int32, shape S.
 
     Keras' `argmax` tells 0.0 and -0.0 apart, which makes it three times as slow. The distances from the largest logit are
@@ -146,12 +182,17 @@ def smoothed_cross_entropy(labels, logits, weights, smoothing: float, ignored: i
         over: "others", or "all" to spread `smoothing` over all C classes, the label among them, as Szegedy et al. (2016, section
             7) and PyTorch do.
     """
+    return score_smoothed(labels, logits, weights, smoothing, ignored, over)[0]
+
+
+def score_smoothed(labels, logits, weights, smoothing: float, ignored: int | None = None, over: str = OTHERS):
+    """Returns `smoothed_cross_entropy`, `weighted_cross_entropy` and `weighted_accuracy`, which share what they compute over all
+    classes; the second one has no gradient."""
     if over == ALL:
         others = others_than_the_label(logits.shape[-1], ignored)
         smoothing *= others / (others + 1)
     low = share_of_others(smoothing, logits.shape[-1], ignored)
-    losses = cross_entropy(labels, logits, smoothing, ignored)
+    losses, plain, right = compare_classes(labels, logits, smoothing, ignored)
     if smoothing:
         losses = losses + (1.0 - smoothing) * math.log(1.0 - smoothing) + smoothing * math.log(low)
-    weights = ops.cast(weights, losses.dtype)
-    return ops.sum(losses * weights), ops.sum(weights)
+    return _weighted(losses, weights), _weighted(plain, weights), _weighted(right, weights)

@@ -5,7 +5,7 @@ from keras import ops
 from data_pipelines.features import Feature
 from xmodels.layers.heads import vocabulary_logits
 from xmodels.objectives.base import Objective
-from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+from xmodels.objectives.measures import score_classes
 
 
 class PermutationLM(Objective):
@@ -44,9 +44,8 @@ class PermutationLM(Objective):
 
     def score(self, outputs, batch, backbone):
         answer = batch["labels"], self.logits(outputs, backbone), batch["label_weights"]
-        return {"permutation_lm": weighted_cross_entropy(*answer)}, {
-            "permutation_lm_accuracy": weighted_accuracy(*answer)
-        }
+        loss, accuracy = score_classes(*answer)
+        return {"permutation_lm": loss}, {"permutation_lm_accuracy": accuracy}
 
     def predictions(self, outputs, batch, backbone):
         return {"labels": ops.argmax(self.logits(outputs, backbone), axis=-1)}

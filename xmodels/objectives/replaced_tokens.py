@@ -10,7 +10,7 @@ from xmodels.layers.activations import activation
 from xmodels.layers.initialization import truncated_normal
 from xmodels.layers.layer import Layer
 from xmodels.objectives.base import Objective
-from xmodels.objectives.measures import area_under_roc, weighted_accuracy, weighted_cross_entropy
+from xmodels.objectives.measures import area_under_roc, score_classes
 
 
 class ReplacedTokensHead(Layer):
@@ -85,10 +85,11 @@ class ReplacedTokens(Objective):
         replaced, real = (ops.cast(x, "float32") for x in (outputs["replaced"], batch["padding_mask"]))
         found, count = ops.sum(ops.binary_crossentropy(replaced, logits, from_logits=True) * real), ops.sum(real)
         right = ops.cast(ops.equal(logits > 0, outputs["replaced"]), "float32")
+        loss, accuracy = score_classes(*guess)
         return (
-            {"masked_lm": weighted_cross_entropy(*guess), "replaced_tokens": (self.weight * found, count)},
+            {"masked_lm": loss, "replaced_tokens": (self.weight * found, count)},
             {
-                "masked_lm_accuracy": weighted_accuracy(*guess),
+                "masked_lm_accuracy": accuracy,
                 "replaced_accuracy": (ops.sum(right * real), count),
                 "replaced_auc": area_under_roc(replaced, logits, real),
             },

@@ -5,7 +5,7 @@ from keras import ops
 
 from xmodels.layers.initialization import truncated_normal
 from xmodels.objectives.base import Objective
-from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+from xmodels.objectives.measures import score_classes
 
 
 class SegmentPair(Objective):
@@ -24,7 +24,8 @@ class SegmentPair(Objective):
     def score(self, outputs, batch, backbone):
         logits = self.head(outputs["pooled_output"])  # (B, C)
         answer = batch[self._labels], logits, batch["example_weights"]
-        return {self.label: weighted_cross_entropy(*answer)}, {f"{self.label}_accuracy": weighted_accuracy(*answer)}
+        loss, accuracy = score_classes(*answer)
+        return {self.label: loss}, {f"{self.label}_accuracy": accuracy}
 
     def predictions(self, outputs, batch, backbone):
         return {self._labels: ops.argmax(self.head(outputs["pooled_output"]), axis=-1)}

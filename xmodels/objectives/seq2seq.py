@@ -4,7 +4,7 @@ from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.objectives.base import Objective
-from xmodels.objectives.measures import OTHERS, smoothed_cross_entropy, weighted_accuracy, weighted_cross_entropy
+from xmodels.objectives.measures import OTHERS, score_smoothed
 
 
 class Seq2Seq(Objective):
@@ -36,10 +36,8 @@ class Seq2Seq(Objective):
     def score_logits(self, batch, logits):
         """Returns the losses and metrics, as `score` does, of logits float32 (B, T, V)."""
         answer = batch["labels"], logits, batch["label_weights"]
-        return {"seq2seq": smoothed_cross_entropy(*answer, self.label_smoothing, over=self.smoothing_over)}, {
-            "negative_log_likelihood": weighted_cross_entropy(*answer),
-            "seq2seq_accuracy": weighted_accuracy(*answer),
-        }
+        loss, plain, accuracy = score_smoothed(*answer, self.label_smoothing, over=self.smoothing_over)
+        return {"seq2seq": loss}, {"negative_log_likelihood": plain, "seq2seq_accuracy": accuracy}
 
     def predictions(self, outputs, batch, backbone):
         return {"labels": ops.argmax(self.logits(outputs["sequence_output"], backbone), axis=-1)}

@@ -7,7 +7,7 @@ from keras import ops
 from data_pipelines.features import Feature
 from xmodels.layers.heads import SpanBoundaryHead
 from xmodels.objectives.base import Objective
-from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+from xmodels.objectives.measures import score_classes
 
 MAX_PAIR_TARGETS = 20  # only the first so many tokens of a span are predicted; 15 in the published command
 
@@ -57,9 +57,8 @@ class SpanBoundary(Objective):
     def score(self, outputs, batch, backbone):
         logits, weights = self.logits(outputs, batch, backbone)
         answer = batch["labels"], logits, weights
-        return {"span_boundary": weighted_cross_entropy(*answer)}, {
-            "span_boundary_accuracy": weighted_accuracy(*answer)
-        }
+        loss, accuracy = score_classes(*answer)
+        return {"span_boundary": loss}, {"span_boundary_accuracy": accuracy}
 
     def predictions(self, outputs, batch, backbone):
         """Returns {"span_labels": int (B, P)}, -1 for tokens that do not count."""

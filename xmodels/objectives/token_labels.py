@@ -5,7 +5,7 @@ from keras import ops
 
 from xmodels.layers.initialization import truncated_normal
 from xmodels.objectives.base import Objective
-from xmodels.objectives.measures import area_under_roc, weighted_accuracy, weighted_cross_entropy
+from xmodels.objectives.measures import area_under_roc, score_classes
 
 
 class TokenLabels(Objective):
@@ -27,9 +27,9 @@ class TokenLabels(Objective):
         weights = ops.cast(labels < 2, "float32") * ops.expand_dims(ops.cast(batch["example_weights"], "float32"), -1)
         answer = ops.minimum(labels, 1), logits, weights
         share = ops.sum(ops.cast(ops.equal(labels, 1), "float32") * weights), ops.sum(weights)
-        losses = {self.label: weighted_cross_entropy(*answer)}
-        return losses, {
-            f"{self.label}_accuracy": weighted_accuracy(*answer),
+        loss, accuracy = score_classes(*answer)
+        return {self.label: loss}, {
+            f"{self.label}_accuracy": accuracy,
             f"{self.label}_share": share,
             f"{self.label}_auc": area_under_roc(answer[0], logits[..., 1] - logits[..., 0], weights),
         }

@@ -8,7 +8,7 @@ from xmodels.layers.heads import MaskedLMHead
 from xmodels.layers.rows import take_rows
 from xmodels.objectives.base import Objective, Together
 from xmodels.objectives.masked_lm import MaskedLM
-from xmodels.objectives.measures import smoothed_cross_entropy, weighted_accuracy, weighted_cross_entropy
+from xmodels.objectives.measures import score_smoothed
 from xmodels.objectives.next_sentence import NextSentence
 
 MASK_FEATURES = {"objective_ids": Feature(()), "source_lengths": Feature(())}
@@ -98,10 +98,8 @@ class TargetMaskedLM(MaskedLM):
 
     def score(self, outputs, batch, backbone):
         answer = batch["labels"], self.logits(outputs, batch, backbone), batch["label_weights"]
-        return {"masked_lm": smoothed_cross_entropy(*answer, self.label_smoothing, self.padding_id)}, {
-            "negative_log_likelihood": weighted_cross_entropy(*answer),
-            "masked_lm_accuracy": weighted_accuracy(*answer),
-        }
+        loss, plain, accuracy = score_smoothed(*answer, self.label_smoothing, self.padding_id)
+        return {"masked_lm": loss}, {"negative_log_likelihood": plain, "masked_lm_accuracy": accuracy}
 
     def target_visibility(self, batch):
         return {"target_visibility": visible_to_targets(batch)}
