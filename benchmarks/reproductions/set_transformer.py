@@ -20,7 +20,7 @@ from benchmarks.reproductions.pages import RESULTS, environment, mean_and_deviat
 from data_pipelines.files import whole_file, write_json
 
 NAME, LARGEST, KINDS = "set_transformer", "largest number", "how many kinds"
-MOST, FEWEST_OF_KINDS, NUM_KINDS, WIDTH, NOISE = 10, 6, 12, 8, 0.3
+MOST, FEWEST_OF_KINDS, NUM_KINDS, WIDTH, NOISE = 10, 6, 7, 8, 0.3
 SIZES = {"train": 8000, "dev": 1000, "test": 2000}
 BATCH, HIDDEN = 64, 64
 ALL_PAIRS, INDUCED, MEAN, MAXIMUM = (

@@ -23,6 +23,7 @@ def run_lstm(gates, kernel, h, c, padding_mask=None, window: int = 0):
     real = (
         None if padding_mask is None else ops.expand_dims(ops.transpose(ops.cast(padding_mask, "bool")), 2)
     )  # (N, B, 1)
+    length = gates.shape[0]  # None where it is not known
     places = ops.arange(ops.shape(gates)[0], dtype="int32")
     # 0 where no gradient goes on to the step before.
     flows = ops.cast(ops.logical_or(places == 0, places % window > 0), gates.dtype) if window else None  # (N,)
@@ -49,7 +50,7 @@ def run_lstm(gates, kernel, h, c, padding_mask=None, window: int = 0):
             return after, after
 
         begin = h, c, *beginning(gates[0])[2:]
-        _, (all_h, all_c, all_shares, candidates) = ops.scan(step, begin, places)
+        _, (all_h, all_c, all_shares, candidates) = ops.scan(step, begin, places, length)
 
         def gradient(*args, upstream=None):
             upstream = args[-1] if upstream is None else upstream  # (N, B, 2 D)
@@ -84,7 +85,9 @@ def run_lstm(gates, kernel, h, c, padding_mask=None, window: int = 0):
                 after = *before, of_gates, before[0]  # the last one is there for the shape
                 return after, after
 
-            (of_h, of_c, _, _), (_, _, of_gates, _) = ops.scan(back, beginning(upstream[0]), places, reverse=True)
+            (of_h, of_c, _, _), (_, _, of_gates, _) = ops.scan(
+                back, beginning(upstream[0]), places, length, reverse=True
+            )
             of_kernel = ops.matmul(ops.transpose(in_rows(h_before)), in_rows(of_gates))
             return of_gates, of_kernel, of_h, of_c
 

@@ -8,6 +8,7 @@ from keras import ops
 
 from xmodels.layers.gradients import take_permuted
 from xmodels.layers.layer import Layer
+from xmodels.layers.lstm_steps import run_lstm
 
 
 class OrthogonalGates(keras.initializers.Initializer):
@@ -65,6 +66,34 @@ class LstmCell(keras.layers.Layer):
         c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(candidate)
         h = ops.sigmoid(o) * ops.tanh(c)
         return h, [h, c]
+
+
+class LstmSteps(Layer):
+    """Runs an LSTM over all steps, as `run_lstm`. Its weights are those of the cell.
+
+    Call arguments:
+        gates: (N, B, 4 * D), the projected inputs, step by step.
+        h, c: (B, D), the state before the first step; None for zeros.
+        kernel: what takes the place of the cell's kernel, (D, 4 * D); None for it.
+        padding_mask, window: as in `run_lstm`.
+
+    Returns:
+        h after each step (N, B, D), and h and c after the last one.
+    """
+
+    def __init__(self, cell: LstmCell, **kwargs):
+        super().__init__(**kwargs)
+        self.cell = cell
+
+    def build(self, shape):
+        if not self.cell.recurrent.built:
+            self.cell.build(shape)
+
+    def call(self, gates, h=None, c=None, kernel=None, padding_mask=None, window=0):
+        if kernel is None:
+            kernel = ops.cast(ops.convert_to_tensor(self.cell.recurrent.kernel), gates.dtype)
+        zeros = ops.zeros((ops.shape(gates)[1], self.cell.output_size), gates.dtype)
+        return run_lstm(gates, kernel, zeros if h is None else h, zeros if c is None else c, padding_mask, window)
 
 
 class TextLstmCell(LstmCell):
@@ -144,10 +173,20 @@ class Recurrent(Layer):
         self.gates = gates or keras.layers.Dense(
             cell.num_gates * cell.output_size, kernel_initializer=initializer, bias_initializer=cell.bias_initializer, name="gates"
         )  # fmt: skip
-        self.steps = keras.layers.RNN(cell, return_sequences=True, name="steps")
+        by_product = type(cell) is LstmCell  # others have rules of their own for a step
+        self.steps = (
+            LstmSteps(cell, name="steps") if by_product else keras.layers.RNN(cell, return_sequences=True, name="steps")
+        )
 
     def call(self, x):
-        return self.steps(self.gates(x))
+        if not isinstance(self.steps, LstmSteps):
+            return self.steps(self.gates(x))
+        return swap_rows_and_steps(self.steps(self.gates(swap_rows_and_steps(x)))[0])
+
+
+def swap_rows_and_steps(x):
+    """Returns (B, N, ...) -> (N, B, ...), and the other way round."""
+    return ops.swapaxes(x, 0, 1)
 
 
 class Bidirectional(Layer):

@@ -5,8 +5,7 @@ from keras import ops
 
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.layer import Layer
-from xmodels.layers.lstm_steps import run_lstm
-from xmodels.layers.recurrent import LstmCell
+from xmodels.layers.recurrent import LstmCell, LstmSteps, swap_rows_and_steps
 
 
 class WeightDropCell(LstmCell):
@@ -27,14 +26,6 @@ class WeightDropCell(LstmCell):
         """Returns the kernel for all steps, (D, 4 * D)."""
         kernel = ops.cast(ops.convert_to_tensor(self.recurrent.kernel), self.compute_dtype)
         return self.weight_dropout(kernel, training=training)
-
-
-class Steps(Layer):
-    """Holds the cell, whose weights have their names in checkpoints by it."""
-
-    def __init__(self, cell: WeightDropCell, **kwargs):
-        super().__init__(**kwargs)
-        self.cell = cell
 
 
 class WeightDropLstm(Layer):
@@ -64,14 +55,14 @@ class WeightDropLstm(Layer):
             4 * hidden_dim, kernel_initializer=uniform(scale), bias_initializer=uniform(scale)
         )
         cell = WeightDropCell(hidden_dim, uniform(scale), rate)
-        self.steps = Steps(cell, name="steps")
+        self.steps = LstmSteps(cell, name="steps")
 
     def call(self, x, state, padding_mask=None, training=None):
         h, c = ops.split(ops.cast(state, self.compute_dtype), 2, axis=-1)
+        gates = self.gates(swap_rows_and_steps(x))  # (N, B, 4 * D), which then need not be swapped
         kernel = self.steps.cell.draw_kernel(training)
-        gates = self.gates(ops.transpose(x, (1, 0, 2)))  # (N, B, 4 * D), which then need not be transposed
-        x, h, c = run_lstm(gates, kernel, h, c, padding_mask, self.window)
-        return ops.transpose(x, (1, 0, 2)), ops.concatenate([h, c], axis=-1)
+        x, h, c = self.steps(gates, h, c, kernel, padding_mask, window=self.window)
+        return swap_rows_and_steps(x), ops.concatenate([h, c], axis=-1)
 
 
 def uniform(scale: float) -> keras.initializers.Initializer:

@@ -8,7 +8,7 @@ from keras import ops
 
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.layer import Layer
-from xmodels.layers.recurrent import LstmCell
+from xmodels.layers.recurrent import LstmCell, LstmSteps, swap_rows_and_steps
 from xmodels.models.carried import CarriedBackbone
 from xmodels.models.config import LayersConfig
 
@@ -41,14 +41,12 @@ class Lstm(Layer):
         self.gates = keras.layers.Dense(
             4 * width, kernel_initializer=_uniform(config), bias_initializer=_uniform(config)
         )
-        self.steps = keras.layers.RNN(
-            LstmCell(width, _uniform(config)), return_sequences=True, return_state=True, name="steps"
-        )
+        self.steps = LstmSteps(LstmCell(width, _uniform(config)), name="steps")
 
     def call(self, x, state):
         state = ops.cast(state, self.compute_dtype)
-        x, h, c = self.steps(self.gates(x), initial_state=[state[:, 0], state[:, 1]])
-        return x, ops.stack([h, c], axis=1)
+        x, h, c = self.steps(self.gates(swap_rows_and_steps(x)), state[:, 0], state[:, 1])
+        return swap_rows_and_steps(x), ops.stack([h, c], axis=1)
 
 
 def _uniform(config: LstmLMConfig):

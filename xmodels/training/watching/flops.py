@@ -69,7 +69,7 @@ def count(graph: tf.Graph) -> float:
     """FLOPs of the matrix multiplications of a graph with static shapes, and of the functions that it calls.
 
     What no output needs is not counted: TensorFlow leaves it out, such as the element that `keras.ops.map` tries beforehand. The
-    body of a loop counts as often as its `maximum_iterations` says, or once where it says nothing.
+    body of a loop counts as often as its `maximum_iterations` or its condition says, or once where neither says anything.
     """
     definition = graph.as_graph_def(add_shapes=True)
     library = {function.signature.name: function for function in definition.library.function}
@@ -100,7 +100,8 @@ def _count(nodes, shapes, library) -> float:
             if function is None or name == "cond":
                 continue
             if name == "body":
-                times = _iterations(_constant(node.input[1], by_name))
+                bound = _constant(node.input[1], by_name)
+                times = max(_iterations(bound), _iterations(_bound_of(library.get(node.attr["cond"].func.name))))
             inner = _shapes(function.node_def, function)
             total += times * _count(function.node_def, inner, library)
     return total
@@ -165,7 +166,18 @@ def _constant(name: str, nodes):
     return node.attr["value"].tensor if node is not None and node.op == "Const" else None
 
 
+def _bound_of(condition):
+    """Returns the constant below which the condition of a loop holds the number of its rounds; None where it has none."""
+    if condition is None:
+        return None
+    nodes = {node.name: node for node in condition.node_def}
+    for node in condition.node_def:
+        if node.op == "Less" and (found := nodes.get(_source(node.input[1]))) is not None and found.op == "Const":
+            return found.attr["value"].tensor
+    return None
+
+
 def _iterations(tensor) -> int:
-    """Returns the `maximum_iterations` of a loop, where the graph knows it."""
+    """Returns the rounds of a loop, where the graph knows them."""
     value = int(tf.make_ndarray(tensor)) if tensor is not None and not tensor.tensor_shape.dim else 1
     return max(1, value)
