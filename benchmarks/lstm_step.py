@@ -43,7 +43,8 @@ def ours(is_dropped: bool, jit_compile: bool) -> dict:
     config = AwdLstmConfig(VOCABULARY, hidden_dim=WIDTHS[0], num_layers=3, recurrent_dim=WIDTHS[1], **numbers)
     drawn = tokens()
     arrays = {
-        "token_ids": drawn[:, :-1], "padding_mask": np.ones((len(drawn), LENGTH), bool), "labels": drawn[:, 1:], "label_weights": np.ones((len(drawn), LENGTH), "float32"),
+        "token_ids": drawn[:, :-1], "padding_mask": np.ones((len(drawn), LENGTH), bool),
+        "labels": drawn[:, 1:], "label_weights": np.ones((len(drawn), LENGTH), "float32"),
     }  # fmt: skip
     learner, iterator = learner_of(
         lambda: (AwdLstm(config).initialize(), TiedLM(config)), arrays, ROWS, jit_compile=jit_compile
