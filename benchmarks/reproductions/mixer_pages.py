@@ -32,7 +32,7 @@ def tensorcoder(place: Place) -> list[str]:
 
 # Page -> minutes of one free core, about, and what makes its command.
 PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {
-    "set_transformer": (10, set_transformer),
-    "star_transformer_en": (15, star_transformer),
-    "tensorcoder_en": (20, tensorcoder),
+    "set_transformer": (15, set_transformer),
+    "star_transformer_en": (25, star_transformer),
+    "tensorcoder_en": (25, tensorcoder),
 }

@@ -205,7 +205,7 @@ def parsed():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--rates", nargs="+", default=["1e-3", "3e-3"])
+    parser.add_argument("--rates", nargs="+", default=["3e-4", "1e-3", "3e-3"])
     parser.add_argument("--epochs", type=float, default=30)
     parser.add_argument("--results", default=RESULTS, help="where the page goes")
     return parser.parse_args()

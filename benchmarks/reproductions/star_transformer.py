@@ -152,7 +152,7 @@ def parsed():
     )
     parser.add_argument("--rows", type=int, nargs="+", default=[1000])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--rates", nargs="+", default=["3e-4", "1e-3"])
+    parser.add_argument("--rates", nargs="+", default=["1e-4", "3e-4", "1e-3", "3e-3"])
     parser.add_argument("--epochs", type=float, default=8)
     parser.add_argument("--results", default=RESULTS, help="where the page goes")
     return parser.parse_args()

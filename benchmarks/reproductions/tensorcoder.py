@@ -104,7 +104,7 @@ def parsed():
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--num_steps", type=int, default=800)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--rates", nargs="+", default=["1e-3", "4e-3"])
+    parser.add_argument("--rates", nargs="+", default=["3e-4", "1e-3", "4e-3"])
     parser.add_argument("--results", default=RESULTS, help="where the page goes")
     return parser.parse_args()
 
