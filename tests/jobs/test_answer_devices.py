@@ -5,9 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from tests.conversion.test_sentence_transformers import folder_of
 from tests.helpers.invocation import invoke
-from xmodels.jobs.convert_checkpoint.sentence_transformers import to_run
+from tests.helpers.scored_pairs import write_scored_pairs
 from xmodels.retrieval import vectors
 
 BOTH = {"distribution_strategy": "mirrored", "num_virtual_devices": 2}
@@ -17,9 +16,7 @@ BOTH = {"distribution_strategy": "mirrored", "num_virtual_devices": 2}
 def given(tmp_path_factory):
     """A network of random weights, 11 pairs with numbers, and 7 lines."""
     path = tmp_path_factory.mktemp("run")
-    to_run(str(folder_of(path / "made", dense=False)), str(path / "run"))
-    rows = [f"ann {n} in york\t{'bob in rome' if n % 3 else f'who {n}'}\t{n % 5 / 4}\n" for n in range(11)]
-    (path / "pairs.tsv").write_text("".join(["text\ttext_pair\tlabel\n", *rows]), "utf-8")
+    write_scored_pairs(path)
     (path / "lines.txt").write_text("".join(f"ann {'in ' * n}york\n" for n in range(7)), "utf-8")
     return path
 

@@ -8,10 +8,9 @@ import shutil
 import pytest
 
 from data_pipelines.errors import DataError, UsageError
-from tests.conversion.test_sentence_transformers import folder_of
 from tests.helpers.invocation import invoke
+from tests.helpers.scored_pairs import write_scored_pairs
 from tests.tasks.test_prediction_forms import CASES
-from xmodels.jobs.convert_checkpoint.sentence_transformers import to_run
 from xmodels.jobs.evaluate.part_files import as_json, from_json, read_predictions, write_predictions
 from xmodels.jobs.evaluate.shares import check_task
 from xmodels.tasks.tag.answer import Tagged
@@ -20,11 +19,7 @@ from xmodels.tasks.tag.answer import Tagged
 @pytest.fixture(scope="module")
 def given(tmp_path_factory):
     """Flags of `evaluate` for a network of random weights and 11 pairs with numbers."""
-    path = tmp_path_factory.mktemp("run")
-    to_run(str(folder_of(path / "made", dense=False)), str(path / "run"))
-    rows = [f"ann {n} in york\t{'bob in rome' if n % 3 else f'who {n}'}\t{n % 5 / 4}\n" for n in range(11)]
-    (path / "pairs.tsv").write_text("".join(["text\ttext_pair\tlabel\n", *rows]), "utf-8")
-    return {"model_dir": path / "run", "test_file": path / "pairs.tsv"}
+    return write_scored_pairs(tmp_path_factory.mktemp("run"))
 
 
 def scores_of(path) -> dict:

@@ -39,16 +39,7 @@ def evaluate(options: Options) -> dict:
         task = predictor.task.label
     function = find.load_part(task, "score").evaluate
     parameters = [name for name in inspect.signature(function).parameters if name != "output_file"]
-    known = [{"predictor": "model_dir", "source": "model_dir"}.get(name, name) for name in parameters] + [
-        "encoding",
-        "delimiter",
-        "output_file",
-    ]
-    if "predictor" in parameters:
-        known += [each.name for kind in (ShareOptions, AnswerDeviceOptions) for each in dataclasses.fields(kind)]
-    for name in changed_options(options):
-        if name not in known and name != "task":
-            raise UsageError(f"--{name}: --task={task} has no such flag; it takes --{', --'.join(known)}.")
+    check_flags(options, task, parameters)
     share = share_of(options, "test_file")
     if share is not None:
         check_task(task)
@@ -87,6 +78,17 @@ def evaluate(options: Options) -> dict:
     if options.output_file and share is None:
         write_json(options.output_file, without_nan(scores))
     return scores
+
+
+def check_flags(options: Options, task: str, parameters: list[str]) -> None:
+    """Raises a UsageError for a flag that the task does not take, whose `evaluate` has these parameters."""
+    known = [{"predictor": "model_dir", "source": "model_dir"}.get(name, name) for name in parameters]
+    known += ["encoding", "delimiter", "output_file"]
+    if "predictor" in parameters:
+        known += [each.name for kind in (ShareOptions, AnswerDeviceOptions) for each in dataclasses.fields(kind)]
+    for name in changed_options(options):
+        if name not in known and name != "task":
+            raise UsageError(f"--{name}: --task={task} has no such flag; it takes --{', --'.join(known)}.")
 
 
 def without_nan(scores: Any) -> Any:
