@@ -20,9 +20,9 @@ def run_lstm(gates, kernel, h, c, padding_mask=None, window: int = 0):
         h after each step (N, B, D), and h and c after the last one.
     """
     width = kernel.shape[0]
-    real = (
-        None if padding_mask is None else ops.expand_dims(ops.transpose(ops.cast(padding_mask, "bool")), 2)
-    )  # (N, B, 1)
+    real = None  # (N, B, 1)
+    if padding_mask is not None:
+        real = ops.expand_dims(ops.transpose(ops.cast(padding_mask, "bool")), 2)
     length = gates.shape[0]  # None where it is not known
     places = ops.arange(ops.shape(gates)[0], dtype="int32")
     # 0 where no gradient goes on to the step before.
@@ -65,17 +65,9 @@ def run_lstm(gates, kernel, h, c, padding_mask=None, window: int = 0):
                 of_h, of_c, through = later[0] + part(up, 0), later[1] + part(up, 1), ops.tanh(all_c[place])
                 # What padding got goes on to the step before.
                 own_h, own_c = (of_h, of_c) if counts is None else (of_h * counts[place], of_c * counts[place])
-                own_c = own_c + own_h * part(shares, 3) * (1 - through * through)
-                into = part(shares, 0) * candidate
-                forgotten = own_c * part(shares, 1)
-                of_gates = ops.concatenate(
-                    [
-                        own_c * into * (1 - part(shares, 0)),
-                        forgotten * c_before[place] * (1 - part(shares, 1)),
-                        own_c * (part(shares, 0) - into * candidate),
-                        own_h * through * part(shares, 3) * (1 - part(shares, 3)),
-                    ],
-                    axis=1,
+                gates_of_step = [part(shares, number) for number in (0, 1, 3)]
+                of_gates, forgotten = back_through_gates(
+                    own_h, own_c, gates_of_step, candidate, through, c_before[place]
                 )
                 before = [ops.matmul(of_gates, transposed), forgotten]
                 if counts is not None:
@@ -95,6 +87,27 @@ def run_lstm(gates, kernel, h, c, padding_mask=None, window: int = 0):
 
     all_h, all_c = ops.split(states_of(gates, kernel, h, c), 2, axis=2)
     return all_h, all_h[-1], all_c[-1]
+
+
+def back_through_gates(of_h, of_c, gates, candidate, through, c_before):
+    """Returns the gradients of the projected gates of a step, (B, 4 * D), and of the cell before it, (B, D).
+
+    Args:
+        of_h, of_c: the gradients of the state after the step, (B, D) each, as all others.
+        gates: input, forget and output, behind their sigmoids.
+        candidate, through: the tangents of the candidate and of the cell after the step.
+        c_before: the cell before it.
+    """
+    i, f, o = gates
+    of_c = of_c + of_h * o * (1 - through * through)
+    into, of_c_before = i * candidate, of_c * f
+    parts = [
+        of_c * into * (1 - i),
+        of_c_before * c_before * (1 - f),
+        of_c * (i - into * candidate),
+        of_h * through * o * (1 - o),
+    ]
+    return ops.concatenate(parts, axis=1), of_c_before
 
 
 def in_rows(x):
