@@ -7,7 +7,8 @@
 Three comparisons, all from one pretrained network, with equally many steps on either side:
 1. all tasks together against each alone, with the same heads (MT-DNN against ST-DNN);
 2. the target from a network that has learnt all other tasks against the pretrained one, with 0.1, 1, 10 and 100 % of its labels;
-3. the target, a task of pairs, by a stochastic answer network against a linear head.
+3. the target, a task of pairs, by a stochastic answer network against a linear head;
+4. with `--other_pooling`, the first comparison again where heads of one state read that one.
 Of several rates each arm takes the one that is best on its development rows with the first seed. Where the file of tasks names no
 test_file, the eval_file is cut in two. Runs that are finished in the folder are not repeated.
 """
@@ -54,12 +55,21 @@ PRETRAINED, OTHERS = "pretrained", "after the other tasks"
 def main() -> None:
     flags = parse(sys.argv[1:])
     os.makedirs(flags.folder, exist_ok=True)
-    tasks, target = write_tasks(flags)
+    given, target = write_tasks(flags)
+    tasks = read_by(flags.pooling, given)
     scores = {TOGETHER: together(flags, tasks), ALONE: alone(flags, tasks)}
+    other = read_by(flags.other_pooling, given) if flags.other_pooling else None
+    others = other and {TOGETHER: together(flags, other), ALONE: alone(flags, other)}
     few = few_labels(flags, tasks, target)
     heads = {"answer network": few[PRETRAINED][max(flags.fractions)], "linear head": linear(flags, target)}
-    peer = peer_mt_dnn.scores(flags, tasks, target, flags.peer) if flags.peer else None
-    write_report(flags, tasks, target, scores, few, heads, peer)
+    peer = None
+    if flags.peer:
+        poolings = [flags.pooling, *([flags.other_pooling] if flags.other_pooling else ())]
+        peer = {
+            each: peer_mt_dnn.scores(flags, tasks, target, flags.peer, each, few=each == flags.pooling)
+            for each in poolings
+        }
+    write_report(flags, tasks, target, scores, others, few, heads, peer)
 
 
 def parse(arguments) -> argparse.Namespace:
@@ -72,6 +82,10 @@ def parse(arguments) -> argparse.Namespace:
     parser.add_argument("--rates", type=numbers, default=[5e-5, 2e-4, 8e-4])
     parser.add_argument("--optimizer", default="mt_dnn_adamax", help="muon where it has trained the network")
     parser.add_argument("--fractions", type=numbers, default=[0.001, 0.01, 0.1, 1.0])
+    parser.add_argument(
+        "--pooling", default="published", help="state that the heads of one state read, as in `finetune`"
+    )
+    parser.add_argument("--other_pooling", default=None, help="the first comparison by this one too")
     parser.add_argument("--epochs", type=float, default=5.0)
     parser.add_argument("--least_steps", type=int, default=150, help="of a run with few labels")
     parser.add_argument("--rows", type=int, default=None, help="at most so many to learn from, of each task")
@@ -129,6 +143,24 @@ def write_tasks(flags) -> tuple[dict[str, Task], Task]:
     if target is None:
         raise SystemExit(f"--target={flags.target}: must be a task of {flags.tasks_file} with `task: san`.")
     return found, target
+
+
+def read_by(pooling: str, tasks: dict[str, Task]) -> dict[str, Task]:
+    """The tasks with that pooling, where a head reads one state; an answer network reads all words."""
+    return {
+        name: task if task.kind == "san" else dataclasses.replace(task, flags=task.flags | {"pooling": pooling})
+        for name, task in tasks.items()
+    }
+
+
+def label_of(arm: str, task: Task) -> str:
+    """What the folders of its runs are named after."""
+    return "_".join([arm, *([task.flags["pooling"]] if "pooling" in task.flags else ())])
+
+
+def pooling_in(tasks: dict[str, Task]) -> str:
+    """That of the tasks that have one."""
+    return next((task.flags["pooling"] for task in tasks.values() if "pooling" in task.flags), "published")
 
 
 def examples(kind: str, values: dict, path: str | None) -> list[dict]:
@@ -203,13 +235,15 @@ def finetune(
 def together(flags, tasks: dict[str, Task]) -> dict[str, list[float]]:
     """{task: test scores} of all tasks learnt at once."""
 
+    label = f"joint_{pooling_in(tasks)}"
+
     def scored(rate):
-        results = results_of(multitask(flags, tasks, "joint", flags.seeds[0], rate))
+        results = results_of(multitask(flags, tasks, label, flags.seeds[0], rate))
         return statistics.mean(results[f"{name} evaluation {task.score}"] for name, task in tasks.items())
 
     rate, found = best_rate(flags, scored), {name: [] for name in tasks}
     for seed in flags.seeds:
-        results = results_of(multitask(flags, tasks, "joint", seed, rate))
+        results = results_of(multitask(flags, tasks, label, seed, rate))
         for name, task in tasks.items():
             found[name].append(results[f"{name} test {task.score}"])
     return found
@@ -228,27 +262,30 @@ def over_seeds(flags, task: Task, label: str, origins: dict[int, str], **others)
 def alone(flags, tasks: dict[str, Task]) -> dict[str, list[float]]:
     """{task: test scores} of each task learnt alone, with the same heads."""
     origins = dict.fromkeys(flags.seeds, flags.init_checkpoint)
-    return {name: over_seeds(flags, task, f"alone_{name}", origins) for name, task in tasks.items()}
+    return {name: over_seeds(flags, task, label_of(f"alone_{name}", task), origins) for name, task in tasks.items()}
 
 
 def few_labels(flags, tasks: dict[str, Task], target: Task) -> dict[str, dict[float, list[float]]]:
     """{beginning: {share of the labels: test scores}} of the target."""
     others = {name: task for name, task in tasks.items() if name != flags.target}
+    beginning = f"others_{pooling_in(others)}"
 
     def scored(rate):
-        results = results_of(multitask(flags, others, "others", flags.seeds[0], rate))
+        results = results_of(multitask(flags, others, beginning, flags.seeds[0], rate))
         return statistics.mean(results[f"{name} evaluation {task.score}"] for name, task in others.items())
 
     rate = best_rate(flags, scored)
     origins = {
         PRETRAINED: dict.fromkeys(flags.seeds, flags.init_checkpoint),
-        OTHERS: {seed: multitask(flags, others, "others", seed, rate) for seed in flags.seeds},
+        OTHERS: {seed: multitask(flags, others, beginning, seed, rate) for seed in flags.seeds},
     }
     found = {}
     for label, each in origins.items():
         found[label] = {}
         for fraction in flags.fractions:
             name = f"few_{label.split()[0]}_{fraction:g}"
+            if label == OTHERS:
+                name += f"_{pooling_in(others)}"
             given = {"epochs": epochs_of(flags, target, fraction), "train_fraction": fraction}
             found[label][fraction] = over_seeds(flags, target, name, each, **given)
     return found
@@ -262,26 +299,41 @@ def epochs_of(flags, target: Task, fraction: float) -> float:
 
 def linear(flags, target: Task) -> list[float]:
     """Test scores of the target with a linear head, all labels, and as many steps."""
-    target = dataclasses.replace(target, kind="classify")
+    target = dataclasses.replace(target, kind="classify", flags=target.flags | {"pooling": flags.pooling})
     origins = dict.fromkeys(flags.seeds, flags.init_checkpoint)
-    return over_seeds(flags, target, "linear", origins, epochs=epochs_of(flags, target, 1.0))
+    return over_seeds(flags, target, label_of("linear", target), origins, epochs=epochs_of(flags, target, 1.0))
 
 
-def of_peer(flags, peer: dict) -> list[str]:
-    """What Hugging Face's BERT makes of the same rows."""
+def of_peer(flags, peer: dict[str, dict]) -> list[str]:
+    """What Hugging Face's BERT makes of the same rows, by what its heads read."""
     percent = functools.partial(mean_and_deviation, scale=100)
-    first = [[name, *(percent(peer[arm][name]) for arm in (ALONE, TOGETHER))] for name in peer[ALONE]]
-    second = [[label, *(percent(each[share]) for share in flags.fractions)] for label, each in peer["few"].items()]
+    arms = [(pooling, arm) for pooling in peer for arm in (ALONE, TOGETHER)]
+    few = peer[flags.pooling]
+    first = [[name, *(percent(peer[pooling][arm][name]) for pooling, arm in arms)] for name in few[ALONE]]
+    second = [[label, *(percent(each[share]) for share in flags.fractions)] for label, each in few["few"].items()]
     return [
         "## Hugging Face's BERT",
         f"The same network, rows and passes with the code of Hugging Face and PyTorch, at a rate of {flags.peer:g}, seeds "
-        f"{', '.join(map(str, flags.peer_seeds))}: one linear head for each task on the mean of all states, without the lists.",
-        table(["task", ALONE, TOGETHER], first),
+        f"{', '.join(map(str, flags.peer_seeds))}: one linear head for each task, without the lists. `published` is the pooler "
+        "of the first state.",
+        table(["task", *(", ".join(each) for each in arms)], first),
         table([f"{flags.target}, begins", *(f"{fraction:.2%}" for fraction in flags.fractions)], second),
     ]
 
 
-def write_report(flags, tasks, target, scores, few, heads, peer) -> str:
+def by_readout(flags, scores, others) -> list[str]:
+    """Both poolings beside each other."""
+    names = {flags.pooling: scores, flags.other_pooling: others}
+    percent = functools.partial(mean_and_deviation, scale=100)
+    rows = [
+        [name, *(percent(found[arm][name]) for found in names.values() for arm in (ALONE, TOGETHER))]
+        for name in scores[ALONE]
+    ]
+    columns = [f"{pooling}, {arm}" for pooling in names for arm in (ALONE, TOGETHER)]
+    return ["## What the heads read", table(["task", *columns], rows)]
+
+
+def write_report(flags, tasks, target, scores, others, few, heads, peer) -> str:
     """The page."""
     mean, without, levels = statistics.mean, mt_dnn_baselines.baselines(tasks), mt_dnn_baselines.LEVELS
     percent = functools.partial(mean_and_deviation, scale=100)
@@ -313,12 +365,13 @@ def write_report(flags, tasks, target, scores, few, heads, peer) -> str:
     parts = [
         f"The network: {network_of(flags.init_checkpoint)}. {flags.epochs:g} passes over each task, `{flags.optimizer}`, rates of "
         f"{', '.join(f'{rate:g}' for rate in flags.rates)}; runs with few labels have {flags.least_steps} updates or more"
-        f"{''.join(f', `{flag}`' for flag in flags.more)}.\n\n"
+        f"{''.join(f', `{flag}`' for flag in flags.more)}; heads of one state read `--pooling={flags.pooling}`.\n\n"
         f"Test scores in percent, mean and deviation over the seeds {', '.join(map(str, flags.seeds))}. "
         "The rate of each arm is the best on development rows. Of lists `majority` is an order by chance and the bag of words the "
         "cosine of query and candidate; of numbers it is their mean and a ridge regression.",
         "## Together and alone",
         table(["task", "kind", "score", "rows", *levels, ALONE, TOGETHER], first),
+        *(by_readout(flags, scores, others) if others else ()),
         f"## Few labels of {flags.target}, of {target.count:,} rows",
         table(["begins", *(f"{fraction:.2%}" for fraction in flags.fractions)], second),
         f"## Heads on {flags.target}",

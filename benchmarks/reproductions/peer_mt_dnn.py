@@ -1,9 +1,9 @@
 """Hugging Face's BERT learns the tasks of `mt_dnn` together and alone: what do tasks gain from each other at this budget elsewhere?
 
 It begins with the weights of the same network, in the format of Hugging Face, and reads the same rows for as many passes; network,
-derivatives and optimizer are Hugging Face's and PyTorch's. Every head is one linear layer on the mean of all states; that of numbers
-begins at their mean, as ours does. Lists of candidates are left out. `benchmarks.reproductions.mt_dnn --peer` calls this and puts the
-scores into its page.
+derivatives and optimizer are Hugging Face's and PyTorch's. Every head is one linear layer on the mean of all states, or on what
+BERT's pooler makes of the first one, as in Hugging Face's own classifiers; that of numbers begins at their mean, as ours does. Lists
+of candidates are left out. `benchmarks.reproductions.mt_dnn --peer` calls this and puts the scores into its page.
 """
 
 import dataclasses
@@ -30,16 +30,18 @@ class Rows:
     score: str
 
 
-def scores(flags, tasks: dict, target, rate: float) -> dict[str, dict]:
+def scores(flags, tasks: dict, target, rate: float, pooling: str, few: bool = True) -> dict[str, dict]:
     """{"together" and "alone": {task: test scores}, "few": {beginning: {share of the labels: test scores of the target}}}.
 
     Args:
         flags, tasks, target: of `mt_dnn`.
         rate: of all arms.
+        pooling: what heads read: `mean`, or `published`, the pooler.
+        few: False leaves out what needs few labels.
     """
     from xmodels.conversion import convert
 
-    folder = os.path.join(flags.folder, "peer")
+    folder = os.path.join(flags.folder, "peer" if pooling == "mean" else f"peer_{pooling}")
     start = os.path.join(folder, "initial")
     if not os.path.isdir(start):
         os.makedirs(folder, exist_ok=True)
@@ -47,12 +49,12 @@ def scores(flags, tasks: dict, target, rate: float) -> dict[str, dict]:
     known = {name: read(task) for name, task in tasks.items() if task.kind != "rank"}
     batch = tasks[flags.target].flags.get("train_batch_size", 32)
     others = {name: rows for name, rows in known.items() if name != flags.target}
-    shares = {flags.target: read(target)}
+    shares, pooler = {flags.target: read(target)}, pooling == "published"
 
     def done(label: str, seed: int, learnt: dict, origin: str, fraction: float = 1.0, epochs: float = flags.epochs):
         path = os.path.join(folder, f"{label}_{seed}")
         if not os.path.isfile(os.path.join(path, "scores.json")):
-            train(learnt, origin, path, rate, seed, fraction, epochs, batch, muon=flags.optimizer == "muon")
+            train(learnt, origin, path, rate, seed, fraction, epochs, batch, flags.optimizer == "muon", pooler)
         with open(os.path.join(path, "scores.json"), encoding="utf-8") as file:
             return json.load(file)
 
@@ -65,10 +67,12 @@ def scores(flags, tasks: dict, target, rate: float) -> dict[str, dict]:
             for name, rows in known.items()
         },
     }
+    if not few:
+        return found
     for seed in seeds:
         done("others", seed, others, start)
-    few = {"pretrained": {}, "after the other tasks": {}}
-    for label, each in few.items():
+    after = {"pretrained": {}, "after the other tasks": {}}
+    for label, each in after.items():
         for fraction in flags.fractions:
             batches = max(1.0, fraction * target.count / batch)
             epochs = max(flags.epochs, flags.least_steps / batches)
@@ -79,7 +83,7 @@ def scores(flags, tasks: dict, target, rate: float) -> dict[str, dict]:
                 )[flags.target]
                 for seed in seeds
             ]  # fmt: skip
-    return {**found, "few": few}
+    return {**found, "few": after}
 
 
 def read(task) -> Rows:
@@ -100,14 +104,15 @@ def read(task) -> Rows:
 
 
 def train(
-    tasks: dict[str, Rows], origin: str, path: str, rate: float, seed: int, fraction: float, epochs: float, batch: int, muon: bool
+    tasks: dict[str, Rows], origin: str, path: str, rate: float, seed: int, fraction: float, epochs: float, batch: int, muon: bool,
+    pooler: bool,
 ):  # fmt: skip
     """Learns tasks together, and writes the network and the test scores of the epoch that is best on evaluation rows."""
     import torch
     import transformers
 
     torch.manual_seed(seed)
-    bert = transformers.BertModel.from_pretrained(origin, add_pooling_layer=False)
+    bert = transformers.BertModel.from_pretrained(origin, add_pooling_layer=pooler)
     tokenizer = transformers.BertTokenizerFast.from_pretrained(origin)
     heads = {name: torch.nn.Linear(bert.config.hidden_size, max(1, len(rows.labels))) for name, rows in tasks.items()}
     for name, rows in tasks.items():
@@ -144,14 +149,16 @@ def train(
 
 
 def answers(model, tokenizer, name: str, rows: list):
-    """(N, C) of rows; the mean of all states answers."""
+    """(N, C) of rows; the pooler answers where there is one, else the mean of all states."""
     import torch
 
     texts = [row[0] for row in rows], None if rows[0][1] is None else [row[1] for row in rows]
     batch = tokenizer(*texts, truncation=True, max_length=LENGTH, padding=True, return_tensors="pt")
-    states, mask = model["bert"](**batch).last_hidden_state, batch["attention_mask"][..., None]
-    mean = (states * mask).sum(1) / mask.sum(1)
-    return model["heads"][name](torch.nn.functional.dropout(mean, DROPOUT, model.training))
+    found, mask = model["bert"](**batch), batch["attention_mask"][..., None]
+    read = found.pooler_output
+    if read is None:
+        read = (found.last_hidden_state * mask).sum(1) / mask.sum(1)
+    return model["heads"][name](torch.nn.functional.dropout(read, DROPOUT, model.training))
 
 
 def loss_of(model, tokenizer, name: str, rows: list, task: Rows):

@@ -96,7 +96,7 @@ def mt_dnn(place: Place) -> list[str]:
     return [
         "mt_dnn", f"--tasks_file={path}", "--target=snli", f"--folder={os.path.join(place.work, 'mt_dnn_en', 'runs')}", "--rows=240",
         "--target_rows=1000", "--dev_rows=200", "--test_rows=400", "--epochs=2", "--rates=2e-5,5e-5,1e-4", "--optimizer=bert_adamw",
-        "--fractions=0.01,0.1,1", "--least_steps=40",
+        "--fractions=0.01,0.1,1", "--least_steps=40", "--pooling=mean", "--other_pooling=published", "--peer=5e-5",
     ]  # fmt: skip
 
 
