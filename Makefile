@@ -55,7 +55,7 @@ quickstart: $(INSTALLED)  ## From raw text to a served model in eight minutes (L
 	@$(BIN)/xmodels quickstart --language=$(LANGUAGE) --output_dir=$(OUTPUT) $(if $(PRETRAINED),--pretrained)
 
 $(STAMP)-extras: $(STAMP)-test
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[beam,dask,grpc,litert,notebook,onnx,rouge,search,serve,serve-test,tpu-preflight]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[beam,dask,grpc,litert,notebook,numba,onnx,rouge,search,serve,serve-test,tpu-preflight]"
 	@# PyPI's torch for Linux brings some 3 GB of CUDA, so only a wheel for CPUs that pip finds in folders of its own is taken.
 	@if $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps torch 2>/dev/null; then \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check \

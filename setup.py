@@ -74,6 +74,7 @@ setup(
         # Networks in files of their own; docs/decisions/export-formats.md
         "onnx": ["tf2onnx>=1.17", "onnx>=1.23", "onnxruntime>=1.32"],  # CVE-2026-27489 is fixed in onnx 1.21
         "litert": ["ai-edge-litert>=2.3"],
+        "numba": ["numba>=0.63"],  # steps of word vectors; docs/decisions/word-steps.md
         "serve-test": ["httpx>=0.27", "playwright>=1.49"],  # the page is tried in a Chromium of the system
         "gpu": ["tensorflow[and-cuda]>=2.20,<2.22"],
         "ltp": ["ltp>=4.2.14", "torch>=2.6"],  # CVE-2025-32434: `weights_only` ran code

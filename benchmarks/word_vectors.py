@@ -58,7 +58,7 @@ def words_of(pattern: str, min_count: int) -> list[str]:
     return [word for word in words if counts[word] >= min_count]
 
 
-def train(words: list[str], system: str, loss: str, epochs: int, output: str) -> dict:
+def train(words: list[str], system: str, loss: str, epochs: int, output: str, compiled: bool = True) -> dict:
     """Words and processor seconds of a training; the first steps, with their compilation, are not counted."""
     import numpy as np
     import tensorflow as tf
@@ -74,6 +74,7 @@ def train(words: list[str], system: str, loss: str, epochs: int, output: str) ->
     from xmodels.training.recipe import Records
     from xmodels.training.step.learner import Learner
     from xmodels.training.step.streams import single
+    from xmodels.training.step.word_learner import WordLearner
 
     names, ids = np.unique(np.array(words), return_inverse=True)
     runs = ids[: len(ids) // LENGTH * LENGTH].reshape(-1, LENGTH)
@@ -97,10 +98,14 @@ def train(words: list[str], system: str, loss: str, epochs: int, output: str) ->
     strategy = distribution.choose("one_device")
     with strategy.scope():
         backbone = recipe.backbone().initialize()
-        learner = Learner(
+        learner = (WordLearner if compiled else Learner)(
             strategy, backbone, single(recipe.objective(), batches), recipe.make_optimizer(), 0.0, jit_compile=True
         )
-    iterator = iter(strategy.distribute_datasets_from_function(lambda context: batches.training()))
+    iterator = iter(
+        strategy.distribute_datasets_from_function(
+            lambda context: batches.training(per_batch=rows * learner.batches_at_once)
+        )
+    )
     first = min(20, steps // 2)
     learner.train(iterator, tf.constant(first))
     begun, wall = measure.processor_seconds(), time.perf_counter()

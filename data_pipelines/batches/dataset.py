@@ -80,7 +80,7 @@ class Batches:
         Args:
             consumed: examples that this host has seen already since `first_epoch`; reading goes on behind them.
             host, num_hosts: which part of the shards to read; each host reads its share of every batch.
-            per_batch: examples a batch of this dataset, where a batch is shared by replicas.
+            per_batch: examples a batch of this dataset, where a batch is shared by replicas, or several are read at once.
             first_epoch: the epoch with which reading began.
             cursor: with a grouping, the last row of the feature `cursor` of the last batch seen, in place of `consumed`.
             first_batch: batches of the training that were read before, by all hosts together.
@@ -212,10 +212,9 @@ class Batches:
         if fill:  # indices may be -1
             prepare = _zero_missing(self.prepare, self.rows_per_example)
         stream = stream.batch(batch_size, drop_remainder=not fill)
-        parts = self.batch_size // batch_size  # in which a batch is read
         stream = stream.enumerate().map(
             lambda number, examples: fill_up(
-                prepare(*examples, NOT_OF_TRAINING if fill else first_batch + number // parts),
+                prepare(*examples, NOT_OF_TRAINING if fill else first_batch + number * batch_size // self.batch_size),
                 batch_size * self.rows_per_example,
             ),
             num_parallel_calls=tf.data.AUTOTUNE,

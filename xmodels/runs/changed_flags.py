@@ -24,6 +24,7 @@ EFFECTS = {  # of what else is changed it is enough to say that it holds from no
     "distribution_strategy": SHARES,
     "num_virtual_devices": SHARES,
     "jit_compile": ROUNDING,
+    "step_engine": ROUNDING,
     "task_schedule": "stages are added after those of the run",
     "task_records": "their tasks are added",
     "eval_task_data": "scores are on other records",

@@ -219,7 +219,7 @@ class Loop:
 
     def _iterator(self, name: str, state: State):
         strategy, batches, position = self.learner.strategy, self.batches[name], state.at(name)
-        per_replica = batches.batch_size // strategy.num_replicas_in_sync
+        per_replica = batches.batch_size * self.learner.batches_at_once // strategy.num_replicas_in_sync
         where = {"per_batch": per_replica, "first_batch": position.consumed // batches.batch_size}
 
         def host_dataset(context):

@@ -53,6 +53,7 @@ class Options(TrainingOptions):
     train_batch_size: int | None = option(None, "Batch size: examples per step, over all devices. Default: the system's.", minimum=1)  # fmt: skip
     learning_rate: float | None = option(None, "Peak learning rate of the schedule. Default: the system's.")
     num_warmup_steps: int | None = option(None, "Warm-up steps, in which the learning rate rises. Default: the same share of all steps as in the system's paper.")  # fmt: skip
+    step_engine: str = option("auto", "What computes the steps of skip_gram, cbow and fasttext on a processor. numba: one compiled function, several times as fast, with the same results to rounding. tensorflow: operations. auto: numba where it is installed (pip install 'xmodels[numba]') and fits the other flags.", choices=("auto", "numba", "tensorflow"))  # fmt: skip
     eval_every: int = option(1000, "Steps between two evaluations on eval_data_dir.", section="Evaluation")
     eval_steps: int = option(100, "Maximum number of batches per evaluation.", minimum=1)
     nonmonotonic_average: int = option(0, "Average the weights, as NT-ASGD does, from the moment on at which the loss of an evaluation on eval_data_dir is above the least of all but this many before it; the average is evaluated and written to backbone/. 5 is usual; 0: never.", section="Precision and memory (docs/training.md)", minimum=0, maximum=1000, structural=True)  # fmt: skip

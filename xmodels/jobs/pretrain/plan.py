@@ -21,6 +21,7 @@ from xmodels.jobs.initial_vectors import begin_vectors
 from xmodels.jobs.pretrain import batches as pretraining_batches
 from xmodels.jobs.pretrain import evaluation, length_schedule, network, task_streams
 from xmodels.jobs.pretrain import records as pretraining_records
+from xmodels.jobs.pretrain.engine import choose_learner
 from xmodels.jobs.pretrain.options import Options
 from xmodels.jobs.pretrain.system_settings import parse_system_options
 from xmodels.jobs.pretrain.task_schedule import TaskSchedule
@@ -197,10 +198,12 @@ def _learner(
             recipe, backbone, objective, source, recipe.batch_size, options.seed, grouping
         )
         streams = streams_of(backbone, objective, batches)
-        learner = Learner(
+        memory = dataclasses.replace(
+            step_options.memory_of(options), nonmonotonic_interval=options.nonmonotonic_average
+        )
+        learner = choose_learner(options.step_engine, strategy, backbone, objective, recipe, memory)(
             strategy, backbone, streams, recipe.make_optimizer(), recipe.clip_norm, options.seed,
-            distribution.compiles(options.jit_compile, strategy),
-            dataclasses.replace(step_options.memory_of(options), nonmonotonic_interval=options.nonmonotonic_average),
+            distribution.compiles(options.jit_compile, strategy), memory,
         )  # fmt: skip
     return learner, next(iter(streams.values())).batches
 

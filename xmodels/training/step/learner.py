@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -79,6 +79,7 @@ class Learner:
         names, loss_names: names of the (sum, weight) pairs that steps return, and of the losses among them; with several
             streams `STREAM/NAME`.
         renewal: draws anew what layers of the network draw every so many steps.
+        batches_at_once: how many batches the iterators give at once, one behind the other.
         gradient_norms: of each of `variables` in the last step, before clipping, float32 (V,).
     """
 
@@ -91,6 +92,7 @@ class Learner:
     jit_compile: bool = False
     memory: Memory = Memory()
     loss_weights: LossWeights = LossWeights()
+    batches_at_once: ClassVar[int] = 1
 
     def __post_init__(self):
         self.passes = {
