@@ -69,12 +69,12 @@ def train(words: list[str], system: str, loss: str, epochs: int, output: str, co
     from xmodels import systems
     from xmodels.conversion import word_vectors
     from xmodels.conversion.sources import fasttext
+    from xmodels.kernels.word_learner import WordLearner
     from xmodels.models.backbone import named_weights
     from xmodels.training.devices import distribution
     from xmodels.training.recipe import Records
     from xmodels.training.step.learner import Learner
     from xmodels.training.step.streams import single
-    from xmodels.training.step.word_learner import WordLearner
 
     names, ids = np.unique(np.array(words), return_inverse=True)
     runs = ids[: len(ids) // LENGTH * LENGTH].reshape(-1, LENGTH)

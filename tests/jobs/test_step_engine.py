@@ -5,7 +5,7 @@ import pytest
 
 from data_pipelines.errors import UsageError
 from xmodels.jobs.pretrain import engine
-from xmodels.training.step import word_learner
+from xmodels.kernels import word_learner
 from xmodels.training.step.learner import Learner
 
 
@@ -51,7 +51,6 @@ def test_auto_takes_operations_where_compiled_steps_do_not_fit(monkeypatch):
 def test_a_run_is_the_same_by_both_engines_and_goes_on_with_the_other(system, stream_records, tmp_path):
     from xmodels.conversion import convert
 
-    records = word_records if system == "fasttext" else stream_records
     found = {}
     for name in ("tensorflow", "numba"):
         means = pretrain(tmp_path / name, stream_records, system=system, step_engine=name, num_train_steps=6)

@@ -7,6 +7,7 @@ import tensorflow as tf
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.ops.windows import noise_distribution, word_windows
+from xmodels.kernels.word_learner import WordLearner
 from xmodels.models.fasttext import FastText, FastTextConfig
 from xmodels.models.skip_gram import SkipGram, SkipGramConfig
 from xmodels.objectives.base import together
@@ -17,7 +18,6 @@ from xmodels.training.devices import distribution
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.step.learner import Learner
 from xmodels.training.step.streams import single
-from xmodels.training.step.word_learner import WordLearner
 
 pytestmark = pytest.mark.extra("numba")
 

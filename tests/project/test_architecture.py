@@ -49,6 +49,8 @@ DOORS = {
                        "xmodels.serving.model", "xmodels.serving.networks", "data_pipelines"},
     "xmodels.systems": {"xmodels.interfaces", "xmodels.objectives", "xmodels.tasks", "xmodels.models", "xmodels.layers",
                         "xmodels.training", "data_pipelines"},
+    "xmodels.kernels": {"xmodels.layers.word_windows", "xmodels.models.fasttext", "xmodels.models.skip_gram", "xmodels.objectives",
+                        "xmodels.training"},
     "xmodels.tpu": {"xmodels.training", "xmodels.objectives.base", "xmodels.models.backbone", "xmodels.layers.dropout",
                     "xmodels.layers.rematerialization", "data_pipelines"},
     "xmodels.runs": {"xmodels.training", "xmodels.objectives.base", "xmodels.models", "xmodels.interfaces", "xmodels.systems",

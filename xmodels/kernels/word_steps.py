@@ -10,11 +10,10 @@ import numpy as np
 from xmodels.kernels import word_windows
 from xmodels.layers.word_windows import BLOCK
 from xmodels.models.fasttext import FastText
-from xmodels.models.skip_gram import SkipGram
 from xmodels.objectives.base import Together
 from xmodels.objectives.hierarchical_softmax import MOST, HierarchicalSoftmax
 from xmodels.objectives.negative_sampling import NegativeSampling
-from xmodels.objectives.word_windows import Center, Contexts
+from xmodels.objectives.word_windows import Contexts
 
 Batch = Mapping[str, np.ndarray]
 
@@ -134,16 +133,6 @@ class WordSteps:
 def parts_of(objective) -> tuple:
     """Returns the objectives that are minimised together."""
     return tuple(objective.parts) if isinstance(objective, Together) else (objective,)
-
-
-def supports(backbone, objective) -> bool:
-    """Returns whether there are such steps of a network and an objective."""
-    parts = parts_of(objective)
-    known = all(type(part) in (NegativeSampling, HierarchicalSoftmax) for part in parts)
-    return (
-        known and type(backbone) in (SkipGram, FastText) and type(parts[0].predict) in (Contexts, Center)
-        and backbone.compute_dtype == "float32"
-    )  # fmt: skip
 
 
 def integers(values) -> np.ndarray:

@@ -1,8 +1,8 @@
 """What computes the steps of a pretraining: `--step_engine`."""
 
 from data_pipelines.errors import UsageError
+from xmodels.kernels import word_learner
 from xmodels.training.recipe import Recipe
-from xmodels.training.step import word_learner
 from xmodels.training.step.learner import Learner, Memory
 from xmodels.training.watching.progress import print_status
 

@@ -74,12 +74,11 @@ class Learner:
         memory: settings such as the number of micro-batches.
         loss_weights: by which losses are multiplied, in what is minimised and in what is logged.
         objective: the objective of the only stream, or all of them as one.
-        passes: {name of a stream: its compiled `StreamPass`}.
-        steps_of: {name of a stream: its steps in this process}.
+        passes, steps_of: {name of a stream}: its compiled `StreamPass`, and its steps in this process.
         names, loss_names: names of the (sum, weight) pairs that steps return, and of the losses among them; with several
             streams `STREAM/NAME`.
         renewal: draws anew what layers of the network draw every so many steps.
-        batches_at_once: how many batches the iterators give at once, one behind the other.
+        batches_at_once: how many batches iterators give at once, one behind the other.
         gradient_norms: of each of `variables` in the last step, before clipping, float32 (V,).
     """
 
@@ -111,8 +110,7 @@ class Learner:
         self.average = self.memory.average_of(self.trained_weights())
         self.credits: Any = None  # a variable where there are several streams
         if len(self.streams) > 1:
-            credits = first_credits(self.seed, len(self.streams))
-            self.credits = tf.Variable(credits, trainable=False, aggregation=ONCE)
+            self.credits = tf.Variable(first_credits(self.seed, len(self.streams)), trainable=False, aggregation=ONCE)
         self.guard = Guard(self)
         self.renewal = Renewal(self.backbone, self.seed)
         self._steps = {}

@@ -1,4 +1,4 @@
-"""A learner of word vectors whose steps are one function compiled by Numba (`xmodels.kernels`)."""
+"""A learner of word vectors whose steps are one function compiled by Numba."""
 
 import collections
 import importlib.util
@@ -10,6 +10,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from xmodels.models.fasttext import FastText
+from xmodels.models.skip_gram import SkipGram
+from xmodels.objectives.base import Together
+from xmodels.objectives.hierarchical_softmax import HierarchicalSoftmax
+from xmodels.objectives.negative_sampling import NegativeSampling
 from xmodels.training.step.first_batch import check_values
 from xmodels.training.step.learner import Learner
 
@@ -110,13 +115,9 @@ def reason_against(strategy, backbone, objective, recipe, memory) -> str | None:
         recipe: its optimizer, its clipping and whether it has several objectives.
         memory: of `Learner`.
     """
-    from xmodels.objectives.hierarchical_softmax import HierarchicalSoftmax
-    from xmodels.objectives.negative_sampling import NegativeSampling
-
-    parts = getattr(objective, "parts", (objective,))
+    parts = objective.parts if isinstance(objective, Together) else (objective,)
     reasons = {
-        "the system is none of skip_gram, cbow and fasttext": backbone.sparse_tables
-        and hasattr(backbone, "word_states")
+        "the system is none of skip_gram, cbow and fasttext": type(backbone) in (SkipGram, FastText)
         and all(type(part) in (NegativeSampling, HierarchicalSoftmax) for part in parts),
         "there are several devices, or a GPU or TPU": strategy.num_replicas_in_sync == 1
         and all("CPU" in device for device in strategy.extended.worker_devices),
