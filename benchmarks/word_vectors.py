@@ -3,9 +3,11 @@
     python -m benchmarks.word_vectors --text 'shared/data/lm/gutenberg-en/*' --pairs 'shared/data/embeddings/word-similarity-en/*' \
         --gensim=PYTHON --output=benchmarks/results/word_vectors.md
 
-Width 100, window 5, 5 negatives, subsampling at 1e-3. Both read the same runs of 512 words; ours reads two of them a step, compiled
-by XLA. Speed is that of the training alone: of ours without tracing and compilation, of gensim without its vocabulary. gensim is
-counted where `--gensim` names a Python that has it.
+Width 100, window 5, 5 negatives, subsampling at 1e-3. Both read the same runs of 512 words; ours reads two of them a step. Speed is
+that of the training alone: of ours without tracing and compilation, of gensim without its vocabulary. gensim is counted where
+`--gensim` names a Python that has it; `xmodels, operations` is ours without Numba, compiled by XLA.
+
+`--made_up=1000000` writes a text of so many different words in place of `--text`, for the memory of large vocabularies.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import csv
 import glob
 import gzip
 import json
+import os
 import re
 import subprocess
 import sys
@@ -24,22 +27,23 @@ from benchmarks import measure
 
 LENGTH, ROWS, WIDTH, WINDOW, NEGATIVES, SAMPLE = 512, 2, 100, 5, 5, 1e-3
 GENSIM = """
-import gensim, json, sys, time
+import gensim, json, resource, sys, time
 from gensim.models import FastText, Word2Vec
 runs = [line.split() for line in open(sys.argv[1], encoding="utf-8")]
-sg, hs, epochs, buckets = (int(x) for x in sys.argv[3:])
+sg, hs, epochs, buckets, workers = (int(x) for x in sys.argv[3:])
 kind, more = (FastText, dict(bucket=buckets)) if buckets else (Word2Vec, dict())
 model = kind(vector_size={width}, window={window}, negative=0 if hs else {negative}, hs=hs, sample={sample}, min_count=1, sg=sg,
-                 alpha=0.025 if sg else 0.05, workers=1, seed=1, **more)
+                 alpha=0.025 if sg else 0.05, workers=workers, seed=1, **more)
 model.build_vocab(runs)
 words = sum(map(len, runs))
-begun = time.process_time()
+begun, wall = time.process_time(), time.perf_counter()
 model.train(runs, total_words=words, epochs=epochs)
-took = time.process_time() - begun
+took, wall = time.process_time() - begun, time.perf_counter() - wall
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 model.wv.save_word2vec_format(sys.argv[2], binary=True)
-print(json.dumps({{"words": words * epochs, "processor": took, "version": gensim.__version__, "vocabulary": len(model.wv)}}))
+print(json.dumps({{"words": words * epochs, "processor": took, "wall": wall, "peak": peak, "vocabulary": len(model.wv)}}))
 """
-BUCKETS = 200_000  # of fastText
+BUCKETS, OPERATIONS = 200_000, "xmodels, operations"  # of fastText; the name of steps without Numba
 METHODS = {
     "fastText, skip-gram": ("fasttext", ""),
     "skip-gram": ("skip_gram", ""), "CBOW": ("cbow", ""),
@@ -56,6 +60,19 @@ def words_of(pattern: str, min_count: int) -> list[str]:
                 words += re.findall(r"[a-z]+", file.read().lower())
     counts = collections.Counter(words)
     return [word for word in words if counts[word] >= min_count]
+
+
+def made_up(count: int) -> list[str]:
+    """Three million words, or as many as there are different ones: each of these once, and others by Zipf's law."""
+    import numpy as np
+
+    draw = np.random.default_rng(0)
+    chances = 1.0 / np.arange(1, count + 1)
+    ids = np.concatenate([np.arange(count), draw.choice(count, max(0, 3_000_000 - count), p=chances / chances.sum())])
+    draw.shuffle(ids)
+    letters = "abcdefghijklmnopqrst"
+    names = ["".join(letters[number // 20**place % 20] for place in range(6)) for number in range(count)]
+    return [names[i] for i in ids]
 
 
 def train(words: list[str], system: str, loss: str, epochs: int, output: str, compiled: bool = True) -> dict:
@@ -94,6 +111,7 @@ def train(words: list[str], system: str, loss: str, epochs: int, output: str, co
     recipe = module.recipe(vocabulary, records, config=config, options=options).override(
         num_steps=steps, learning_rate=0.05 if system == "cbow" else 0.025
     )
+    recipe.frame.is_compiled = compiled
     batches = Batches(source, recipe.frame, rows)
     strategy = distribution.choose("one_device")
     with strategy.scope():
@@ -114,18 +132,19 @@ def train(words: list[str], system: str, loss: str, epochs: int, output: str, co
     values = {f"backbone.{name}": weight.numpy() for name, weight in named_weights(backbone).items()}
     found = fasttext.vectors_of_words(config, values, names) if own else backbone.word_vectors(values)
     word_vectors.write_binary(output, list(names), found)
-    return {"words": learner.count_units(totals.numpy())["words"][0], "vocabulary": len(names), **took}
+    words_read = learner.count_units(totals.numpy())["words"][0]
+    return {"words": words_read, "vocabulary": len(names), "peak": measure.peak_megabytes(), **took}
 
 
-def of_gensim(python: str, words: list[str], system: str, loss: str, epochs: int, output: str) -> dict:
+def of_gensim(python: str, words: list[str], system: str, loss: str, epochs: int, output: str, cores: int) -> dict:
     """The same of gensim; its words are those of the text before subsampling, as ours."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
         for begin in range(0, len(words), LENGTH):
             file.write(" ".join(words[begin : begin + LENGTH]) + "\n")
         file.flush()
         program = GENSIM.format(width=WIDTH, window=WINDOW, negative=NEGATIVES, sample=SAMPLE)
-        numbers = [int(system != "cbow"), int(bool(loss)), epochs, BUCKETS if system == "fasttext" else 0]
-        command = ["taskset", "-c", "0", python, "-c", program, file.name, output, *map(str, numbers)]
+        numbers = [int(system != "cbow"), int(bool(loss)), epochs, BUCKETS if system == "fasttext" else 0, cores]
+        command = ["taskset", "-c", f"0-{cores - 1}", python, "-c", program, file.name, output, *map(str, numbers)]
         return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
@@ -149,34 +168,44 @@ def correlation(path: str, pairs: str) -> tuple[float, int]:
 
 
 def rows_of(options: argparse.Namespace, title: str) -> list[list[str]]:
-    """Rows of the table, for one method."""
+    """Rows of the table, for one method: each program on one core and on two."""
     system, loss = METHODS[title]
-    found = {}
+    found: dict[str, dict[int, dict]] = {}
     with tempfile.TemporaryDirectory() as folder:
         arguments = [f"--text={options.text}", f"--epochs={options.epochs}", f"--min_count={options.min_count}"]
+        arguments += [f"--made_up={options.made_up}"]
+        words = read_words(options) if options.gensim else []
         for number in range(options.rounds):
-            each = {"xmodels": lambda: measure.alone(
-                "benchmarks.word_vectors", [f"--measure={title}", f"--vectors={folder}/xmodels.bin", *arguments])}  # fmt: skip
-            if options.gensim:
-                words = words_of(options.text, options.min_count)
-                each["gensim"] = lambda words=words: of_gensim(
-                    options.gensim, words, system, loss, options.epochs, f"{folder}/gensim.bin"
-                )
-            for name, call in each.items():
-                values = call()
-                print(title, name, values, file=sys.stderr, flush=True)
-                if number == 0 or values["processor"] < found[name]["processor"]:
-                    found[name] = values
+            for cores in options.cores:
+                for name in options.programs.split(";"):
+                    path = os.path.join(folder, f"{name}.bin")
+                    if name == "gensim":
+                        values = of_gensim(options.gensim, words, system, loss, options.epochs, path, cores)
+                    else:
+                        own = [f"--measure={title}", f"--vectors={path}", *arguments]
+                        own += ["--operations"] if name == OPERATIONS else []
+                        values = measure.alone("benchmarks.word_vectors", own, cores)
+                    print(title, name, cores, values, file=sys.stderr, flush=True)
+                    best = found.setdefault(name, {})
+                    if number == 0 or values["wall"] < best[cores]["wall"]:
+                        best[cores] = values
         return [
-            [title, name, f"{v['vocabulary']:,}", f"{v['words']:,.0f}", f"{v['processor']:.1f}", f"{v['words'] / v['processor']:,.0f}"]
+            [title, name, f"{each[options.cores[0]]['vocabulary']:,}"]
+            + [f"{v['words'] / (v['processor'] if cores == 1 else v['wall']):,.0f}" for cores, v in each.items()]
+            + [f"{each[options.cores[0]]['peak']:,.0f}"]
             + ([f"{100 * correlation(f'{folder}/{name}.bin', options.pairs)[0]:.1f}"] if options.pairs else [])
-            for name, v in found.items()
+            for name, each in found.items()
         ]  # fmt: skip
 
 
+def read_words(options: argparse.Namespace) -> list[str]:
+    return made_up(options.made_up) if options.made_up else words_of(options.text, options.min_count)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--text", required=True)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--text", default="")
+    parser.add_argument("--made_up", type=int, default=0, help="different words of a text that is made up")
     parser.add_argument("--pairs", help="CSV files of pairs of words with scores")
     parser.add_argument("--output")
     parser.add_argument("--gensim", help="a Python that has gensim")
@@ -184,21 +213,26 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--min_count", type=int, default=5, help="words that occur less often are left out")
     parser.add_argument("--methods", default=";".join(METHODS))
+    parser.add_argument("--programs", default=f"xmodels;{OPERATIONS};gensim")
+    parser.add_argument("--cores", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2])
     parser.add_argument("--measure", choices=METHODS)
+    parser.add_argument("--operations", action="store_true", help="measure steps without Numba")
     parser.add_argument("--vectors")
     options = parser.parse_args()
     if options.measure:
-        words = words_of(options.text, options.min_count)
-        print(json.dumps(train(words, *METHODS[options.measure], options.epochs, options.vectors)))
+        given = (*METHODS[options.measure], options.epochs, options.vectors, not options.operations)
+        print(json.dumps(train(read_words(options), *given)))
         return
     rows = [row for title in options.methods.split(";") for row in rows_of(options, title)]
     last = ["mean correlation with people, %"] if options.pairs else []
+    speeds = {1: "words a second of one core's processor", 2: "on two cores, by the clock"}
+    columns = ["", "", "vocabulary", *(speeds[cores] for cores in options.cores), "peak, MB", *last]
     text = (
         "# Word vectors: words a second\n\n"
         f"Width {WIDTH}, window {WINDOW}, {NEGATIVES} negatives, subsampling at {SAMPLE:g}; runs of {LENGTH} words; {options.epochs} "
-        "epochs. Words are those of the text, before subsampling. Seconds of one core's processor, of the training alone.\n\n"
-        f"{measure.machine(1)}\n\n"
-        + measure.table(["", "", "vocabulary", "words", "processor seconds", "words a second", *last], rows)
+        "epochs. Words are those of the text, before subsampling. Speeds are those of the training alone, the best of "
+        f"{options.rounds} round(s). The peak is that of the process, with all it imports.\n\n"
+        f"{measure.machine(max(options.cores))}\n\n" + measure.table(columns, rows)
     )
     measure.publish(text, options.output)
 

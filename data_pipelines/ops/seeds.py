@@ -6,7 +6,9 @@ Lea and Flood, 2014) is a hash of a counter and serves a whole batch of seeds in
 
 import tensorflow as tf
 
-_STEP = 0x9E3779B97F4A7C15
+STEP = 0x9E3779B97F4A7C15
+FACTORS = (30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)  # a shift, and by what is multiplied then
+LAST_SHIFT = 31
 
 
 def _constant(value: int) -> tf.Tensor:
@@ -15,14 +17,14 @@ def _constant(value: int) -> tf.Tensor:
 
 def mix(x: tf.Tensor) -> tf.Tensor:
     """Returns the output function of SplitMix64: a bijection of uint64 that scatters nearby inputs."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+    for shift, factor in FACTORS:
         x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _constant(shift))) * _constant(factor)
-    return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _constant(31)))
+    return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, _constant(LAST_SHIFT)))
 
 
 def fold(seed: tf.Tensor, number) -> tf.Tensor:
     """Returns another seed for every whole `number`. Shapes broadcast."""
-    return mix(seed + _constant(_STEP) * (tf.cast(number, tf.uint64) + _constant(1)))
+    return mix(seed + _constant(STEP) * (tf.cast(number, tf.uint64) + _constant(1)))
 
 
 def example_seeds(seed, epoch: tf.Tensor, index: tf.Tensor) -> tf.Tensor:

@@ -38,14 +38,16 @@ def num_blocks(slots: int) -> int:
     return 1 if slots % BLOCK else slots // BLOCK
 
 
-def word_windows(
-    sequence_length: int, shares: np.ndarray, keep: np.ndarray, noise: np.ndarray, window: int = 5, negatives: int = 32,
-    ends: tuple = (), further: Op | None = None,
-) -> Op:  # fmt: skip
-    """Chooses words that stay, the window of each, and negatives, anew in every epoch.
+class WordWindows:
+    """Chooses words that stay, the window of each, and negatives, anew in every epoch; an op.
 
     Rare words stay, frequent ones are left out before windows are formed, so these reach further; a window has 1 to `window`
     words to each side and does not reach across an end of text.
+
+    Reads:  token_ids (B, N), segment_lengths (B, 2), seed (B,), of runs of at most `sequence_length` + 1 pieces.
+    Writes: token_ids, padding_mask (B, L), the text that was read; center_ids (B, N), the words that stay, at the left;
+            window_starts, window_ends (B, N), the first place of the window of each and that behind it, 0 where there is no word;
+            negative_ids (B, K S), of the K blocks one behind the other.
 
     Args:
         shares: the share of each word in the text, (V,).
@@ -55,40 +57,70 @@ def word_windows(
         ends: ids at which a text ends.
         further: an op that adds features of `center_ids`, such as `tree_paths`.
 
-    Reads:  token_ids (B, N), segment_lengths (B, 2), seed (B,), of runs of at most `sequence_length` + 1 pieces.
-    Writes: token_ids, padding_mask (B, L), the text that was read; center_ids (B, N), the words that stay, at the left;
-            window_starts, window_ends (B, N), the first place of the window of each and that behind it, 0 where there is no word;
-            negative_ids (B, K S), of the K blocks one behind the other.
+    Attributes:
+        is_compiled: whether Numba draws, before the op is traced: the same numbers in less time, for batches that this process
+            reads.
     """
-    length, slots = sequence_length, num_slots(sequence_length, shares, keep)
-    cumulative = cumulate(noise)
 
-    def op(features):
+    def __init__(
+        self, sequence_length: int, shares: np.ndarray, keep: np.ndarray, noise: np.ndarray, window: int = 5, negatives: int = 32,
+        ends: tuple = (), further: Op | None = None,
+    ):  # fmt: skip
+        self.length, self.slots = sequence_length, num_slots(sequence_length, shares, keep)
+        self.keep, self.cumulative, self.window = keep.astype(np.float32), cumulate(noise), window
+        self.negatives = num_blocks(self.slots) * negatives
+        self.ends, self.further, self.is_compiled = ends, further, False
+
+    def __call__(self, features):
         features, seed = take_seed(features)
-        token_ids, real = _text(features, length)
-        words, parts, there = _subsampled(token_ids, real, uniform(fold(seed, 0), length))
-        reach = 1 + tf.cast(uniform(fold(seed, 1), slots) * window, tf.int32)  # (B, N)
-        place = tf.range(slots)[None, :]
-        starts = tf.maximum(place - reach, tf.searchsorted(parts, parts, side="left"))
-        ends_ = tf.minimum(place + reach + 1, tf.searchsorted(parts, parts, side="right"))
         kept = {name: features[name] for name in ("seed", "example_weights") if name in features}
+        found = kept | (self._drawn_by_numba if self.is_compiled else self._drawn)(features, seed)
+        return self.further(found) if self.further else found
+
+    def _drawn(self, features, seed):
+        token_ids, real = _text(features, self.length)
+        words, parts, there = self._subsampled(token_ids, real, uniform(fold(seed, 0), self.length))
+        reach = 1 + tf.cast(uniform(fold(seed, 1), self.slots) * self.window, tf.int32)  # (B, N)
+        place = tf.range(self.slots)[None, :]
+        starts = tf.maximum(place - reach, tf.searchsorted(parts, parts, side="left"))
+        ends = tf.minimum(place + reach + 1, tf.searchsorted(parts, parts, side="right"))
         found = {
-            **kept, "token_ids": token_ids, "padding_mask": real, "center_ids": words,
-            "window_starts": tf.where(there, starts, 0), "window_ends": tf.where(there, ends_, 0),
+            "token_ids": token_ids, "padding_mask": real, "center_ids": words,
+            "window_starts": tf.where(there, starts, 0), "window_ends": tf.where(there, ends, 0),
         }  # fmt: skip
-        if negatives:
-            found["negative_ids"] = draw_words(cumulative, fold(seed, 2), num_blocks(slots) * negatives)
-        return further(found) if further else found
+        if self.negatives:
+            found["negative_ids"] = draw_words(self.cumulative, fold(seed, 2), self.negatives)
+        return found
 
-    def _subsampled(token_ids, real, draws):
+    def _drawn_by_numba(self, features, seed):
+        from data_pipelines.ops.windows_compiled import draw
+
+        ends = np.array(self.ends, np.int64)
+
+        def call(token_ids, pieces, seeds):
+            return draw(
+                token_ids, pieces, seeds, self.keep, self.cumulative, ends, self.length, self.slots, self.window, self.negatives
+            )  # fmt: skip
+
+        given = features["token_ids"], tf.reduce_sum(features["segment_lengths"], axis=1), seed
+        wanted = {
+            "token_ids": (tf.int32, self.length), "padding_mask": (tf.bool, self.length), "center_ids": (tf.int32, self.slots),
+            "window_starts": (tf.int32, self.slots), "window_ends": (tf.int32, self.slots), "negative_ids": (tf.int32, self.negatives),
+        }  # fmt: skip
+        arrays = tf.numpy_function(call, given, [kind for kind, _ in wanted.values()], stateful=False)
+        found = {
+            name: tf.ensure_shape(x, [None, width])
+            for x, (name, (_, width)) in zip(arrays, wanted.items(), strict=True)
+        }
+        return found if self.negatives else {name: x for name, x in found.items() if name != "negative_ids"}
+
+    def _subsampled(self, token_ids, real, draws):
         """Returns the words that stay, moved to the left, the texts in which they stand, and where there are words: (B, N)."""
-        stay = real & (draws < tf.gather(tf.constant(keep, tf.float32), token_ids))
-        ended = tf.reduce_any(token_ids[..., None] == tf.constant(ends, tf.int32), axis=-1) & real
-        there = tf.range(slots)[None, :] < tf.reduce_sum(tf.cast(stay, tf.int32), axis=1, keepdims=True)
-        parts = tf.where(there, _left(tf.cumsum(tf.cast(ended, tf.int32), axis=1), stay, slots), length + 1)
-        return _left(token_ids, stay, slots), parts, there
-
-    return op
+        stay = real & (draws < tf.gather(tf.constant(self.keep), token_ids))
+        ended = tf.reduce_any(token_ids[..., None] == tf.constant(self.ends, tf.int32), axis=-1) & real
+        there = tf.range(self.slots)[None, :] < tf.reduce_sum(tf.cast(stay, tf.int32), axis=1, keepdims=True)
+        parts = tf.where(there, _left(tf.cumsum(tf.cast(ended, tf.int32), axis=1), stay, self.slots), self.length + 1)
+        return _left(token_ids, stay, self.slots), parts, there
 
 
 def tree_paths(nodes: np.ndarray, codes: np.ndarray, shares: np.ndarray) -> Op:

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.dataset import Batches
-from data_pipelines.ops.windows import noise_distribution, word_windows
+from data_pipelines.ops.windows import WordWindows, noise_distribution
 from xmodels.kernels.word_learner import WordLearner
 from xmodels.models.fasttext import FastText, FastTextConfig
 from xmodels.models.skip_gram import SkipGram, SkipGramConfig
@@ -121,7 +121,7 @@ def test_a_loss_that_is_not_finite_changes_nothing():
 
 
 def test_exponentials_are_those_of_numpy():
-    from xmodels.kernels import word_windows as kernels
+    from xmodels.kernels import vectors as kernels
 
     scores = np.concatenate([np.linspace(-80, 80, 20_001), np.log(2.0) * np.arange(-9, 10), [0.0]]).astype("float32")
     found = np.empty_like(scores)
@@ -135,7 +135,7 @@ def learner_of(kind: type, seed: int = 3):
     runs = np.pad(draw.integers(0, WORDS, (50, 40)), [[0, 0], [0, 1]])
     source = ArraySource({"token_ids": runs, "segment_lengths": np.tile([[41, 0]], (50, 1))}, "words")
     counts = np.bincount(runs[:, :40].ravel(), minlength=WORDS)
-    frame = word_windows(40, counts / counts.sum(), np.full(WORDS, 0.8), noise_distribution(counts), REACH, NEGATIVES)
+    frame = WordWindows(40, counts / counts.sum(), np.full(WORDS, 0.8), noise_distribution(counts), REACH, NEGATIVES)
     batches = Batches(source, frame, 4, seed=seed)
     strategy = distribution.choose("one_device")
     numbers = Optimization(

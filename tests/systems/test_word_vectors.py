@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from data_pipelines.errors import CheckpointError, UsageError
-from data_pipelines.ops.windows import keep_probabilities, noise_distribution, num_slots, word_windows
+from data_pipelines.ops.windows import WordWindows, keep_probabilities, noise_distribution, num_slots
 from tests.helpers.invocation import invoke
 from xmodels.conversion import convert, word_vectors
 from xmodels.conversion.vectors import glove, word2vec
@@ -21,7 +21,7 @@ def drawn(token_ids, keep=None, window=5, negatives=2, ends=(), seed=0):
     rows = len(token_ids)
     noise = np.arange(1, WORDS + 1) / np.arange(1, WORDS + 1).sum()
     shares, keep = np.full(WORDS, 1 / WORDS), np.ones(WORDS) if keep is None else keep
-    op = word_windows(LENGTH, shares, keep, noise, window, negatives, ends)
+    op = WordWindows(LENGTH, shares, keep, noise, window, negatives, ends)
     lengths = np.tile([[LENGTH + 1, 0]], (rows, 1))
     seeds = tf.cast(tf.range(rows) + 1000 * seed, tf.uint64)
     found = op({"token_ids": tf.constant(token_ids), "segment_lengths": tf.constant(lengths), "seed": seeds})
@@ -82,7 +82,7 @@ def test_windows_reach_across_words_that_are_left_out():
 def test_there_is_room_for_all_words_that_stay():
     keep = np.full(WORDS, 0.5)
     text = np.random.default_rng(0).integers(0, WORDS, (200, 513), "int32")
-    op = word_windows(512, np.full(WORDS, 1 / WORDS), keep, np.full(WORDS, 1 / WORDS))
+    op = WordWindows(512, np.full(WORDS, 1 / WORDS), keep, np.full(WORDS, 1 / WORDS))
     lengths = np.tile([[513, 0]], (200, 1))
     found = op({"token_ids": text, "segment_lengths": lengths, "seed": tf.cast(tf.range(200), tf.uint64)})
     slots = found["center_ids"].shape[1]

@@ -83,7 +83,8 @@ class WordSteps:
         word_windows.gradients_of(
             weights["words"], weights["others"], weights.get("nodes", weights["others"]), centers, row_ids, row_places, starts, ends,
             drawn, node_ids, codes, scales, self.one_by_one, self.true_gradient, share, self.reach, block, *gradients.values(),
-            different, found, losses,
+            different, found, losses, self._room("room", (count, 4, slots + 1, self.width)),
+            self._room("nodes_read", (count, most, self.width)),
         )  # fmt: skip
         if not np.isfinite(losses).all():
             return None

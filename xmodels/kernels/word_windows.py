@@ -9,53 +9,10 @@ import math
 import numba
 import numpy as np
 
-# Without `ninf` and `nnan`: a loss that is not finite must be seen.
-FAST = {"nsz", "arcp", "contract", "afn", "reassoc"}
-jit = numba.njit(cache=True, fastmath=FAST, nogil=True, error_model="numpy")
-ONE = np.float32(1.0)
-# 2 ** x for 0 <= x < 1 within 3e-8: a polynomial of Chebyshev points.
-POWERS = np.polynomial.Polynomial(
-    np.polynomial.chebyshev.Chebyshev.interpolate(lambda x: 2.0**x, 6, [0.0, 1.0]).convert(kind=np.polynomial.Polynomial).coef
-).coef.astype(np.float32)  # fmt: skip
-LOG2_E, LEAST = np.float32(1.0 / math.log(2.0)), np.float32(-120.0)
+from xmodels.kernels.vectors import FAST, ONE, add, dot, exponentials, jit, softplus
+from xmodels.kernels.word_trees import number_nodes, tree
 
-
-@jit
-def dot(a, b):
-    total = np.float32(0.0)
-    for d in range(a.shape[0]):
-        total += a[d] * b[d]
-    return total
-
-
-@jit
-def add(target, rate, x):
-    """Adds `rate` times x."""
-    for d in range(x.shape[0]):
-        target[d] += rate * x[d]
-
-
-@jit
-def softplus(score):
-    """Returns log(1 + e^z), and its slope, 1 / (1 + e^-z)."""
-    small = np.float32(math.exp(-abs(score)))
-    slope = ONE / (ONE + small)
-    return max(score, np.float32(0.0)) + np.float32(math.log1p(small)), (slope if score >= 0 else small * slope)
-
-
-@jit
-def exponentials(scores, bits, found):
-    """Writes e^-|z| of scores; `bits` int32 is room of the same shape. Written so that it becomes vector instructions."""
-    a, b, c, d, e, f, g = POWERS
-    for n in range(scores.shape[0]):
-        x = max(-abs(scores[n]) * LOG2_E, LEAST)
-        whole = np.int32(x - np.float32(0.9999999))  # x is 0 or below
-        part = x - np.float32(whole)
-        found[n] = a + part * (b + part * (c + part * (d + part * (e + part * (f + part * g)))))
-        bits[n] = (whole + np.int32(127)) << np.int32(23)
-    powers = bits.view(np.float32)
-    for n in range(scores.shape[0]):
-        found[n] *= powers[n]
+parallel = numba.njit(cache=True, fastmath=FAST, nogil=True, error_model="numpy", parallel=True)
 
 
 @jit
@@ -110,11 +67,11 @@ def average_windows(states, sizes, starts, ends, reach, block, means, totals):
 
 
 @jit
-def spread(gradients, totals, starts, ends, true_gradient, found):
+def spread(gradients, totals, starts, ends, true_gradient, changes, found):
     """Writes the gradients of the words of windows, (N, D), from those of their means: each is added where its window begins, and
-    taken away where it ends and at the word itself, of the running sum."""
+    taken away where it ends and at the word itself, of the running sum. `changes` is room, (N + 1, D)."""
     length, width = gradients.shape
-    changes = np.zeros((length + 1, width), np.float32)
+    changes[:] = 0.0
     for i in range(length):
         if ends[i] - starts[i] > 1:
             rate = ONE / totals[i] if true_gradient else ONE
@@ -133,18 +90,28 @@ def spread(gradients, totals, starts, ends, true_gradient, found):
 @jit
 def positives(inputs, others, centers, starts, ends, one_by_one, gradients, of_others):
     """Adds to the gradients of the inputs and of the predicted words, (N, D). Returns the loss."""
-    total = 0.0
+    most = np.int64(0)
     for i in range(inputs.shape[0]):
-        begin, end = starts[i], ends[i]
-        if not one_by_one:
-            begin, end = (i, i + 1) if end - begin > 1 else (0, 0)
-        for j in range(begin, end):
-            if j != i or not one_by_one:
-                row = others[centers[j]]
-                loss, slope = softplus(-dot(inputs[i], row))
-                total += loss
-                add(gradients[i], -slope, row)
-                add(of_others[j], -slope, inputs[i])
+        most += max(ends[i] - starts[i] - 1, 0) if one_by_one else min(max(ends[i] - starts[i] - 1, 0), 1)
+    scores, small, slopes = np.empty(most, np.float32), np.empty(most, np.float32), np.empty(most, np.float32)
+    total = 0.0
+    for is_second in range(2):  # scores, then what follows from their slopes
+        n = 0
+        for i in range(inputs.shape[0]):
+            begin, end = starts[i], ends[i]
+            if not one_by_one:
+                begin, end = (i, i + 1) if end - begin > 1 else (0, 0)
+            for j in range(begin, end):
+                if j != i or not one_by_one:
+                    row = others[centers[j]]
+                    if is_second:
+                        add(gradients[i], -slopes[n], row)
+                        add(of_others[j], -slopes[n], inputs[i])
+                    else:
+                        scores[n] = -dot(inputs[i], row)
+                    n += 1
+        if not is_second:
+            total += softplus(scores, np.empty(most, np.int32), small, slopes)
     return total
 
 
@@ -198,7 +165,8 @@ def negatives(inputs, others, centers, drawn, starts, ends, one_by_one, share, r
             if has_matches:
                 for s in range(count):
                     if matches[n, s] > 0:
-                        total -= min(matches[n, s], weight) * share * softplus(scores[n, s])[0]
+                        loss = max(scores[n, s], np.float32(0.0)) + math.log1p(small[n, s])
+                        total -= min(matches[n, s], weight) * share * loss
             for s in range(count):
                 slope = (ONE if scores[n, s] >= 0 else small[n, s]) / (ONE + small[n, s])
                 scores[n, s] = slope * share * max(weight - matches[n, s], np.float32(0.0))
@@ -207,66 +175,10 @@ def negatives(inputs, others, centers, drawn, starts, ends, one_by_one, share, r
     return total
 
 
-@jit
-def find(keys, key):
-    """Returns the slot of a key in a table of a power of two slots, of which -1 are free; or the free one where it would stand."""
-    last = keys.shape[0] - 1
-    slot = (key * np.int64(2654435761)) & last
-    while keys[slot] != key and keys[slot] >= 0:
-        slot = (slot + 1) & last
-    return slot
-
-
-@jit
-def number_nodes(node_ids, codes, found, places):
-    """Writes the different nodes of a row of text into `found`, and at which of them each node (N, T) stands. Returns how many."""
-    room = 16
-    while room < 2 * min(node_ids.size, found.shape[0]) + 1:
-        room *= 2
-    keys, numbers = np.full(room, -1, np.int64), np.empty(room, np.int32)
-    count = 0
-    for i in range(node_ids.shape[0]):
-        for t in range(node_ids.shape[1]):
-            if codes[i, t] >= 0:
-                slot = find(keys, np.int64(node_ids[i, t]))
-                if keys[slot] < 0:
-                    keys[slot], numbers[slot], found[count] = node_ids[i, t], count, node_ids[i, t]
-                    count += 1
-                places[i, t] = numbers[slot]
-    return count
-
-
-@jit
-def tree(inputs, rows, node_places, codes, scales, starts, ends, one_by_one, gradients, of_nodes):
-    """Adds to the gradients of the inputs, (N, D), and of the nodes, (U, D). Returns the loss.
-
-    Args:
-        rows: (U, D), the vectors of the nodes.
-        node_places: (N, T), which node stands at each turn of the way to a word.
-        codes: (N, T), below 0 behind the end of a way.
-        scales: (N, T), by which the gradients of nodes are multiplied.
-    """
-    total = 0.0
-    for i in range(inputs.shape[0]):
-        begin, end = starts[i], ends[i]
-        if not one_by_one:
-            begin, end = (i, i + 1) if end - begin > 1 else (0, 0)
-        for j in range(begin, end):
-            if j != i or not one_by_one:
-                for t in range(codes.shape[1]):
-                    if codes[i, t] >= 0:
-                        sign, row = np.float32(2 * codes[i, t] - 1), rows[node_places[i, t]]
-                        loss, slope = softplus(sign * dot(inputs[j], row))
-                        total += loss
-                        add(gradients[j], sign * slope, row)
-                        add(of_nodes[node_places[i, t]], sign * slope * scales[i, t], inputs[j])
-    return total
-
-
-@numba.njit(cache=True, fastmath=FAST, nogil=True, error_model="numpy", parallel=True)
+@parallel
 def gradients_of(
     words, others, nodes, centers, row_ids, row_places, starts, ends, drawn, node_ids, codes, scales, one_by_one, true_gradient, share,
-    reach, block, of_words, of_centers, of_drawn, of_nodes, different, counts, losses,
+    reach, block, of_words, of_centers, of_drawn, of_nodes, different, counts, losses, room, nodes_read,
 ):  # fmt: skip
     """Writes the gradients and losses of rows of text.
 
@@ -283,14 +195,17 @@ def gradients_of(
         of_drawn: (B, K S, D).
         of_nodes, different: (B, U, D) and (B, U), the nodes of each row of text and their gradients, behind `counts` (B,) none.
         losses: float64 (B, 2), of negative sampling and of the tree.
+        room: (B, 4, N + 1, D), whose memory is used; it is not made anew for each step, since that costs a page fault for each
+            thousand numbers.
+        nodes_read: (B, U, D), likewise.
     """
     length, width = of_words.shape[1:]
     for b in numba.prange(centers.shape[0]):
-        states, sizes = np.empty((length, width), np.float32), np.empty(length, np.float32)
+        states, sizes = room[b, 0, :length], np.empty(length, np.float32)
         gather(words, row_ids[b], row_places[b], states, sizes)
         inputs, gradients, totals = states, of_words[b], sizes
         if not one_by_one:
-            inputs, gradients, totals = np.empty_like(states), np.empty_like(states), np.empty_like(sizes)
+            inputs, gradients, totals = room[b, 1, :length], room[b, 2, :length], np.empty_like(sizes)
             average_windows(states, sizes, starts[b], ends[b], reach, block, inputs, totals)
         if drawn.shape[1]:
             losses[b, 0] = negatives(
@@ -305,7 +220,7 @@ def gradients_of(
         if node_ids.shape[2]:
             places = np.empty(codes.shape[1:], np.int32)
             counts[b] = number_nodes(node_ids[b], codes[b], different[b], places)
-            rows = np.empty((counts[b], width), np.float32)
+            rows = nodes_read[b]
             for n in range(counts[b]):
                 rows[n] = nodes[different[b, n]]
             of_nodes[b, : counts[b]] = 0.0
@@ -313,10 +228,10 @@ def gradients_of(
                 inputs, rows, places, codes[b], scales[b], starts[b], ends[b], one_by_one, gradients, of_nodes[b]
             )
         if not one_by_one:
-            spread(gradients, totals, starts[b], ends[b], true_gradient, of_words[b])
+            spread(gradients, totals, starts[b], ends[b], true_gradient, room[b, 3], of_words[b])
 
 
-@numba.njit(cache=True, fastmath=FAST, nogil=True, error_model="numpy", parallel=True)
+@parallel
 def descend(table, ids, places, gradients, rate, threads):
     """Moves the rows of a table against their gradients.
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from data_pipelines.ops.compose import Op, compose
-from data_pipelines.ops.windows import keep_probabilities, noise_distribution, tree_paths, word_windows
+from data_pipelines.ops.windows import WordWindows, keep_probabilities, noise_distribution, tree_paths
 from data_pipelines.text import huffman
 from data_pipelines.text.vocabulary import EOS, SEP, Vocabulary
 from xmodels.models.skip_gram import SIZES, SkipGram, SkipGramConfig
@@ -93,7 +93,7 @@ def learning(
         stay = counts * kept
         ops.append(tree_paths(*huffman.paths(counts), stay / max(1.0, stay.sum())))
         objectives.append(lambda: HierarchicalSoftmax(predict, options.window, len(vocabulary) - 1, width))
-    frame = word_windows(
+    frame = WordWindows(
         records.sequence_length, counts / max(1.0, counts.sum()), kept, noise_distribution(counts, options.exponent),
         options.window, options.shared_negatives if options.negatives else 0,
         tuple(vocabulary[role] for role in (EOS, SEP) if role in vocabulary), compose(*ops),

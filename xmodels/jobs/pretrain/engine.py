@@ -24,6 +24,7 @@ def choose_learner(asked: str, strategy, backbone, objective, recipe: Recipe, me
         print_status(f"Note: with Numba these steps take a fraction of the time: {INSTALL}")
         return Learner
     if reason is None:
+        recipe.frame.is_compiled = True  # before it is traced
         return word_learner.WordLearner
     if asked == "numba":
         raise UsageError(f"--step_engine=numba: {reason}. Choose auto or tensorflow.")
