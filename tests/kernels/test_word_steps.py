@@ -86,7 +86,7 @@ def test_a_step_is_that_of_the_gradients_of_the_objective(predict, kind, backbon
             for v, g in zip(variables, gradients, strict=True)
         ]
         with steps.weights() as weights:
-            found = steps.step(weights, batch, 0.5)
+            (found,) = steps.run(weights, batch, np.array([0.5]))
         np.testing.assert_allclose(found, [[float(x) for x in pair] for pair in losses.values()], rtol=1e-5)
         for variable, value in zip(variables, expected, strict=True):
             np.testing.assert_allclose(variable.numpy(), value, atol=2e-4, rtol=1e-4)
@@ -94,7 +94,7 @@ def test_a_step_is_that_of_the_gradients_of_the_objective(predict, kind, backbon
             kind == "tree"
         )
         counted = [[float(x) for x in pair] for pair in objective.counts(batch).values()]
-        np.testing.assert_array_equal(steps.counts(batch), counted)
+        np.testing.assert_array_equal(steps.counts(batch, 1), [counted])
 
 
 @pytest.mark.parametrize("kind", LOSSES)
@@ -105,18 +105,40 @@ def test_the_number_of_threads_changes_no_bit(kind):
         steps, draw = make_steps(threads), np.random.default_rng(0)
         with steps.weights() as weights:
             for _ in range(3):
-                steps.step(weights, make_batch(draw), 0.01)
+                steps.run(weights, make_batch(draw), np.array([0.01]))
         found.append([v.numpy() for v in steps.tables.values()])
     for one, two in zip(*found, strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_steps_at_once_are_those_one_by_one(kind):
+    found, draw = [], np.random.default_rng(0)
+    batches, rates = [make_batch(draw) for _ in range(3)], np.array([0.01, 0.03, 0.02])
+    joined = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+    for at_once in (False, True):
+        _, _, make_steps = made("fasttext", kind, Center())
+        steps = make_steps(1)
+        with steps.weights() as weights:
+            if at_once:
+                losses = steps.run(weights, joined, rates)
+            else:
+                losses = np.concatenate([
+                    steps.run(weights, b, r[None]) for b, r in zip(batches, rates, strict=True)
+                ])  # fmt: skip
+        found.append([losses, *(v.numpy() for v in steps.tables.values())])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_loss_that_is_not_finite_changes_nothing():
     network, _, make_steps = made("skip_gram", "negatives", Contexts())
     network.words.embeddings.assign(np.full((WORDS, WIDTH), np.nan))
     before, steps = network.contexts.embeddings.numpy(), make_steps(1)
+    batch = {n: x for n, x in make_batch(np.random.default_rng(0)).items() if not n.startswith("row_")}
     with steps.weights() as weights:
-        assert steps.step(weights, make_batch(np.random.default_rng(0)), 0.1) is None
+        losses = steps.run(weights, batch, np.array([0.1]))
+        assert not np.isfinite(losses[..., 0]).any()
     np.testing.assert_array_equal(network.contexts.embeddings.numpy(), before)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 # Without `ninf` and `nnan`: a loss that is not finite must be seen.
 FAST = {"nsz", "arcp", "contract", "afn", "reassoc"}
 jit = numba.njit(cache=True, fastmath=FAST, nogil=True, error_model="numpy")
+parallel = numba.njit(cache=True, fastmath=FAST, nogil=True, error_model="numpy", parallel=True)
 ONE = np.float32(1.0)
 # 2 ** x for 0 <= x < 1 within 3e-8: a polynomial of Chebyshev points.
 POWERS = np.polynomial.Polynomial(

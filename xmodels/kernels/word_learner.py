@@ -1,6 +1,5 @@
 """A learner of word vectors whose steps are one function compiled by Numba."""
 
-import collections
 import importlib.util
 import os
 import time
@@ -42,46 +41,49 @@ class WordLearner(Learner):
         self.is_checked, self.in_row = False, 0
         self._rates: Any = None
         self.read_from: Any = None  # the iterator of which `waiting` has batches that were read, but not learnt
-        self.waiting: collections.deque[Batch] = collections.deque()
+        self.waiting: Batch = {}
         self.gradient_norms.assign(tf.fill(self.gradient_norms.shape, np.float32("nan")))  # not computed
 
     def train(self, iterators, num_steps):
         self.reading = self.name
         stream, count, waited, first = self.passes[self.name], int(num_steps), 0.0, self.step
         iterator = iterators[self.name] if isinstance(iterators, Mapping) else iterators
-        totals = np.zeros((len(stream.names) + 1, 2))
-        rates, done = self.rates(count), 0
+        totals, rates, done = np.zeros((len(stream.names) + 1, 2)), self.rates(count), 0
         try:
             with self.word_steps.weights() as weights:
-                for done in range(count):
+                while done < count:
                     asked = time.monotonic()
-                    batch = self.next_batch(iterator)
+                    batches, steps = self.next_batches(iterator, count - done)
                     waited += time.monotonic() - asked
-                    losses = self.word_steps.step(weights, batch, rates[done])
-                    if losses is not None:
-                        totals[: len(losses)] += losses
-                        totals[len(losses) : -1] += self.word_steps.counts(batch)
-                    totals[-1] += [losses is None, 1.0]
-                    if losses is None or self.in_row:
-                        self.report_fault(stream, batch, first + done, losses is None)
-            done = count
+                    losses = self.word_steps.run(weights, batches, rates[done : done + steps])
+                    fine = np.isfinite(losses).all(axis=(1, 2))
+                    totals[: losses.shape[1]] += losses[fine].sum(axis=0)
+                    totals[losses.shape[1] : -1] += self.word_steps.counts(batches, steps)[fine].sum(axis=0)
+                    totals[-1] += [steps - fine.sum(), steps]
+                    for step in range(steps):
+                        if self.in_row or not fine[step]:
+                            rows = slice(step * self.batch_size, (step + 1) * self.batch_size)
+                            batch = {name: value[rows] for name, value in batches.items()}
+                            self.report_fault(stream, batch, first + done + step, not fine[step])
+                    done += steps
         finally:
             self.steps_of[self.name] += done
             self.optimizer.iterations.assign(first + done)
         return tf.constant(totals), tf.constant(waited, tf.float64)
 
-    def next_batch(self, iterator) -> Batch:
-        """Returns the features of the next batch as arrays."""
+    def next_batches(self, iterator, most: int) -> tuple[Batch, int]:
+        """Returns the features of the next batches as arrays, one behind the other, and of how many; at most `most`."""
         if iterator is not self.read_from:
-            self.read_from, self.waiting = iterator, collections.deque()
+            self.read_from, self.waiting = iterator, {}
         if not self.waiting:
-            read = {name: value.numpy() for name, value in next(iterator).items() if name != "cursor"}
+            self.waiting = {name: value.numpy() for name, value in next(iterator).items() if name != "cursor"}
             if not self.is_checked:
-                check_values(read, self.backbone, self.first_objective)
+                check_values(self.waiting, self.backbone, self.first_objective)
                 self.is_checked = True
-            for begin in range(0, len(next(iter(read.values()))), self.batch_size):
-                self.waiting.append({name: value[begin : begin + self.batch_size] for name, value in read.items()})
-        return self.waiting.popleft()
+        steps = min(most, len(next(iter(self.waiting.values()))) // self.batch_size)
+        rows, waiting = steps * self.batch_size, self.waiting
+        self.waiting = {name: value[rows:] for name, value in waiting.items() if len(value) > rows}
+        return {name: value[:rows] for name, value in waiting.items()}, steps
 
     def rates(self, count: int) -> np.ndarray:
         """Returns the learning rates of the next steps, float32 (count,)."""

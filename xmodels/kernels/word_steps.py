@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import numba
 import numpy as np
+import tensorflow as tf
 
-from xmodels.kernels import word_windows
+from xmodels.kernels import word_descent
 from xmodels.layers.word_windows import BLOCK
 from xmodels.models.fasttext import FastText
 from xmodels.objectives.base import Together
@@ -41,71 +42,57 @@ class WordSteps:
         self.tables = {"words": rows.embeddings, "others": backbone.contexts.embeddings}
         if self.tree:
             self.tables["nodes"] = self.tree.nodes.embeddings
+        self.addresses: dict[str, int] = {}  # of the memory of the tables
         self.width, self.room = rows.embeddings.shape[1], {}
 
     @contextlib.contextmanager
     def weights(self) -> Iterator[dict[str, np.ndarray]]:
         """Gives the tables, (V, D) each, as arrays that share the memory of the variables, for as long as the context lasts."""
-        held = {name: in_place(variable.value) for name, variable in self.tables.items()}
-        yield {name: array for name, (_, array) in held.items()}
+        held = {name: in_place(each.value, self.addresses.get(name)) for name, each in self.tables.items()}
+        self.addresses = {name: address for name, (_, _, address) in held.items()}
+        yield {name: array for name, (_, array, _) in held.items()}
 
-    def step(self, weights: Mapping[str, np.ndarray], batch: Batch, rate: float) -> np.ndarray | None:
-        """Changes the tables by one step.
+    def run(self, weights: Mapping[str, np.ndarray], batches: Batch, rates: np.ndarray) -> np.ndarray:
+        """Changes the tables by steps, one behind the other.
 
         Args:
             weights: of `weights`.
-            batch: what the objective needs.
-            rate: the learning rate.
+            batches: what the objective needs, of as many batches as there are rates.
+            rates: float32 (n,), the learning rates.
 
         Returns:
-            (sum, weight) of each loss, float64 (losses, 2); None where one is not finite, and nothing was changed.
+            (sum, weight) of each loss of each step, float64 (n, losses, 2). A step with a loss that is not finite has changed nothing.
         """
         numba.set_num_threads(self.threads)
-        centers, starts, ends = (integers(batch[name]) for name in ("center_ids", "window_starts", "window_ends"))
+        centers, starts, ends = (integers(batches[name]) for name in ("center_ids", "window_starts", "window_ends"))
         count, slots = centers.shape
+        rows = count // len(rates)
         places = self._room("places", (count, slots), np.int32, lambda x: np.copyto(x, np.arange(slots)))
         row_ids, row_places = (
-            (integers(batch["row_ids"]), integers(batch["row_places"])) if "row_ids" in batch else (centers, places)
+            (integers(batches["row_ids"]), integers(batches["row_places"]))
+            if "row_ids" in batches
+            else (centers, places)
         )
-        drawn, share, block = self._drawn(batch, count, slots)
-        sizes = np.maximum(ends - starts - 1, 0)
-        predictions = float((sizes if self.one_by_one else np.minimum(sizes, 1)).sum())
-        node_ids, codes, scales = self._ways(batch, count, slots, predictions)
+        drawn, share, block = self._drawn(batches, count, slots)
+        node_ids, codes, shares = self._ways(batches, count, slots)
         most = min(slots * node_ids.shape[2], len(weights["nodes"]) if self.tree else 0)
-        gradients = {
-            "words": self._room("of_words", (count, slots, self.width)),
-            "centers": self._room("of_centers", (count, slots if self.negatives else 0, self.width)),
-            "drawn": self._room("of_drawn", (count, drawn.shape[1], self.width)),
-            "nodes": self._room("of_nodes", (count, most, self.width)),
-        }
-        different, found = self._room("different", (count, most), np.int32), np.zeros(count, np.int64)
-        losses = np.zeros((count, 2))
-        word_windows.gradients_of(
-            weights["words"], weights["others"], weights.get("nodes", weights["others"]), centers, row_ids, row_places, starts, ends,
-            drawn, node_ids, codes, scales, self.one_by_one, self.true_gradient, share, self.reach, block, *gradients.values(),
-            different, found, losses, self._room("room", (count, 4, slots + 1, self.width)),
-            self._room("nodes_read", (count, most, self.width)),
+        results = word_descent.run(
+            weights["words"], weights["others"], weights.get("nodes", weights["others"]), centers, places[:rows], row_ids,
+            row_places, starts, ends, drawn, node_ids, codes, shares, self.one_by_one, self.true_gradient, share, self.reach, block,
+            MOST, np.asarray(rates, np.float32), self.threads, self._room("of_words", (rows, slots, self.width)),
+            self._room("of_centers", (rows, slots if self.negatives else 0, self.width)),
+            self._room("of_drawn", (rows, drawn.shape[1], self.width)), self._room("of_nodes", (rows, most, self.width)),
+            self._room("different", (rows, most), np.int32), self._room("room", (rows, 4, slots + 1, self.width)),
+            self._room("nodes_read", (rows, most, self.width)),
         )  # fmt: skip
-        if not np.isfinite(losses).all():
-            return None
-        rate = np.float32(rate)
-        if self.negatives:
-            numbers = self._room("numbers", drawn.shape, np.int32, lambda x: np.copyto(x, np.arange(drawn.shape[1])))
-            word_windows.descend(weights["others"], centers, places, gradients["centers"], rate, self.threads)
-            word_windows.descend(weights["others"], drawn, numbers, gradients["drawn"], rate, self.threads)
-        if self.tree:
-            turns = np.arange(most, dtype=np.int32)[None]
-            turns = np.where(turns < found[:, None], turns, most).astype(np.int32)
-            word_windows.descend(
-                weights["nodes"], np.where(turns < most, different, 0), turns, gradients["nodes"], rate, self.threads
-            )
-        word_windows.descend(weights["words"], row_ids, row_places, gradients["words"], rate, self.threads)
-        return np.array([[losses[:, place].sum(), predictions] for place in self.losses])
+        return np.stack([results[:, [place, 2]] for place in self.losses], axis=1)
 
-    def counts(self, batch: Batch) -> np.ndarray:
-        """Returns the (sum, size) of each unit of `WindowObjective.counts`: float64 (2, 2)."""
-        words, sizes = batch["padding_mask"], np.maximum(batch["window_ends"] - batch["window_starts"] - 1, 0)
-        return np.array([[words.sum(), words.size], [sizes.sum(), 2.0 * self.reach * sizes.size]], np.float64)
+    def counts(self, batches: Batch, steps: int) -> np.ndarray:
+        """Returns the (sum, size) of each unit of `WindowObjective.counts`, of each step: float64 (steps, 2, 2)."""
+        words = batches["padding_mask"].reshape(steps, -1)
+        sizes = np.maximum(batches["window_ends"] - batches["window_starts"] - 1, 0).reshape(steps, -1)
+        units = (words.sum(axis=1), words.shape[1]), (sizes.sum(axis=1), 2.0 * self.reach * sizes.shape[1])
+        return np.stack([np.stack([found, np.full(steps, size)], axis=1) for found, size in units], axis=1)
 
     def _drawn(self, batch: Batch, count: int, slots: int) -> tuple[np.ndarray, np.float32, int]:
         """Returns the negatives, (B, K S), of how many each one stands for, and the words of a block."""
@@ -115,12 +102,13 @@ class WordSteps:
         drawn = integers(batch["negative_ids"])
         return drawn, np.float32(self.negatives.negatives * (slots // block) / drawn.shape[1]), block
 
-    def _ways(self, batch: Batch, count: int, slots: int, predictions: float):
-        """Returns the nodes, codes and scales of gradients of the ways to words, (B, N, T)."""
+    def _ways(self, batch: Batch, count: int, slots: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns the nodes and codes of the ways to words, and the share of words that pass each node, (B, N, T)."""
         if not self.tree:
-            return *(np.empty((count, slots, 0), np.int32),) * 2, np.empty((count, slots, 0), np.float32)
-        scales = MOST / np.maximum(batch["node_shares"] * np.float32(predictions), np.float32(MOST))
-        return integers(batch["node_ids"]), integers(batch["node_codes"]), scales.astype(np.float32)
+            none = np.empty((count, slots, 0), np.int32)
+            return none, none, np.empty((count, slots, 0), np.float32)
+        shares = np.ascontiguousarray(batch["node_shares"], np.float32)
+        return integers(batch["node_ids"]), integers(batch["node_codes"]), shares
 
     def _room(self, name: str, shape: tuple, dtype=np.float32, fill=None) -> np.ndarray:
         """Returns an array that is made once for each shape."""
@@ -140,12 +128,20 @@ def integers(values) -> np.ndarray:
     return np.ascontiguousarray(values, np.int32)
 
 
-def in_place(variable) -> tuple[object, np.ndarray]:
-    """Returns a variable's tensor, which must be kept for as long as the array is used, and an array in the same memory.
+def in_place(variable, address: int | None) -> tuple[object, np.ndarray, int]:
+    """Returns a variable's tensor, which must be kept for as long as the array is used; an array in the same memory; and its address.
 
-    What is written into it is written into the variable: a table of a million words is not copied to and fro.
+    What is written into it is written into the variable: a table of a million words is not copied to and fro. Memory at another
+    address than that of the last time may be an array's from which the variable was set, so it is copied once.
     """
     tensor = variable.read_value()
-    address = np.frombuffer(memoryview(tensor), np.float32).__array_interface__["data"][0]
-    array = np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(ctypes.c_float)), shape=tuple(variable.shape))
-    return tensor, array
+    if address_of(tensor) != address:
+        variable.assign(tf.raw_ops.DeepCopy(x=tensor))
+        tensor = variable.read_value()
+    found = address_of(tensor)
+    array = np.ctypeslib.as_array(ctypes.cast(found, ctypes.POINTER(ctypes.c_float)), shape=tuple(variable.shape))
+    return tensor, array, found
+
+
+def address_of(tensor) -> int:
+    return np.frombuffer(memoryview(tensor), np.float32).__array_interface__["data"][0]

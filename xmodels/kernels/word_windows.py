@@ -9,10 +9,8 @@ import math
 import numba
 import numpy as np
 
-from xmodels.kernels.vectors import FAST, ONE, add, dot, exponentials, jit, softplus
+from xmodels.kernels.vectors import ONE, add, dot, exponentials, jit, parallel, softplus
 from xmodels.kernels.word_trees import number_nodes, tree
-
-parallel = numba.njit(cache=True, fastmath=FAST, nogil=True, error_model="numpy", parallel=True)
 
 
 @jit
@@ -229,19 +227,3 @@ def gradients_of(
             )
         if not one_by_one:
             spread(gradients, totals, starts[b], ends[b], true_gradient, room[b, 3], of_words[b])
-
-
-@parallel
-def descend(table, ids, places, gradients, rate, threads):
-    """Moves the rows of a table against their gradients.
-
-    Args:
-        ids, places: (B, M), rows and where in `gradients` they find theirs; those at places of N and beyond are none.
-        gradients: (B, N, D).
-        threads: rows are divided among so many.
-    """
-    for thread in numba.prange(threads):
-        for b in range(ids.shape[0]):
-            for m in range(ids.shape[1]):
-                if ids[b, m] % threads == thread and places[b, m] < gradients.shape[1]:
-                    add(table[ids[b, m]], -rate, gradients[b, places[b, m]])
