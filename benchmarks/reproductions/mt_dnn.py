@@ -330,7 +330,11 @@ def by_readout(flags, scores, others) -> list[str]:
         for name in scores[ALONE]
     ]
     columns = [f"{pooling}, {arm}" for pooling in names for arm in (ALONE, TOGETHER)]
-    return ["## What the heads read", table(["task", *columns], rows)]
+    note = (
+        "`published` is BERT's pooler of the first state, `mean` the mean of all states. A network whose maker averaged states, as that "
+        "of sentence-transformers, has to learn to use its pooler first."
+    )
+    return ["## What the heads read", note, table(["task", *columns], rows)]
 
 
 def write_report(flags, tasks, target, scores, others, few, heads, peer) -> str:
