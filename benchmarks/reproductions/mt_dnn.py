@@ -331,8 +331,8 @@ def by_readout(flags, scores, others) -> list[str]:
     ]
     columns = [f"{pooling}, {arm}" for pooling in names for arm in (ALONE, TOGETHER)]
     note = (
-        "`published` is BERT's pooler of the first state, `mean` the mean of all states. A network whose maker averaged states, as that "
-        "of sentence-transformers, has to learn to use its pooler first."
+        "`published` is BERT's pooler of the first state, `mean` the mean of all states. A network whose maker averaged states, as "
+        "that of sentence-transformers, has to learn to use its pooler first."
     )
     return ["## What the heads read", note, table(["task", *columns], rows)]
 
