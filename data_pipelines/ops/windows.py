@@ -93,13 +93,14 @@ class WordWindows:
         return found
 
     def _drawn_by_numba(self, features, seed):
-        from data_pipelines.ops.windows_compiled import draw
+        from data_pipelines.ops.windows_compiled import draw, make_guide
 
-        ends = np.array(self.ends, np.int64)
+        ends, guide = np.array(self.ends, np.int64), make_guide(self.cumulative)
 
         def call(token_ids, pieces, seeds):
             return draw(
-                token_ids, pieces, seeds, self.keep, self.cumulative, ends, self.length, self.slots, self.window, self.negatives
+                token_ids, pieces, seeds, self.keep, self.cumulative, guide, ends, self.length, self.slots, self.window,
+                self.negatives,
             )  # fmt: skip
 
         given = features["token_ids"], tf.reduce_sum(features["segment_lengths"], axis=1), seed

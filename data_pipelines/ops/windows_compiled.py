@@ -27,7 +27,29 @@ def uniform(seed, number):
 
 
 @compiled
-def draw(token_ids, pieces, seeds, keep, cumulative, ends, length, slots, window, negatives):
+def find(cumulative, guide, chance):
+    """Returns how many numbers of `cumulative` are at most `chance`. `guide` is of `make_guide`."""
+    part = int(chance * (guide.shape[0] - 1))
+    low, high = guide[part], guide[part + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if cumulative[middle] <= chance:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def make_guide(cumulative: np.ndarray) -> np.ndarray:
+    """Returns between which places the numbers of `cumulative` lie that are about a chance: int64 (P + 1,), of P equal parts of 1."""
+    parts = 1 << max(1, int(len(cumulative)).bit_length())  # a power of two, so that the bounds of parts are exact
+    guide = np.searchsorted(cumulative, np.arange(parts + 1) / parts, side="right")
+    guide[-1] = len(cumulative)
+    return guide
+
+
+@compiled
+def draw(token_ids, pieces, seeds, keep, cumulative, guide, ends, length, slots, window, negatives):
     """Returns the features that `WordWindows` writes.
 
     Args:
@@ -36,6 +58,7 @@ def draw(token_ids, pieces, seeds, keep, cumulative, ends, length, slots, window
         seeds: uint64 (B,).
         keep: float32 (V,).
         cumulative: float64 (V,), of `windows.cumulate`.
+        guide: of `make_guide`.
         ends: (E,), ids at which a text ends.
         length, slots, window, negatives: L, N, the most words to each side, and the negatives of a row.
 
@@ -72,5 +95,5 @@ def draw(token_ids, pieces, seeds, keep, cumulative, ends, length, slots, window
             begin = end
         for number in range(negatives):
             chance = np.float64(fold(negative_seed, number) >> np.uint64(11)) * 2.0**-53
-            drawn[b, number] = min(np.searchsorted(cumulative, chance, side="right"), cumulative.shape[0] - 1)
+            drawn[b, number] = min(find(cumulative, guide, chance), cumulative.shape[0] - 1)
     return text, real, words, firsts, lasts, drawn

@@ -1,14 +1,56 @@
 """What compiled steps do with vectors and scores."""
 
+import hashlib
 import math
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable
 
 import numba
 import numpy as np
 
 # Without `ninf` and `nnan`: a loss that is not finite must be seen.
 FAST = {"nsz", "arcp", "contract", "afn", "reassoc"}
-jit = numba.njit(cache=True, fastmath=FAST, nogil=True, error_model="numpy")
-parallel = numba.njit(cache=True, fastmath=FAST, nogil=True, error_model="numpy", parallel=True)
+CACHES = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), tempfile.gettempdir()
+
+
+def cache_folder() -> str | None:
+    """Returns the folder for what was compiled of these sources; None where nothing can be written."""
+    sources = b"".join(path.read_bytes() for path in sorted(pathlib.Path(__file__).parent.glob("*.py")))
+    for place in (numba.config.CACHE_DIR, *CACHES):
+        folder = place and os.path.join(place, "xmodels", "numba", hashlib.sha256(sources).hexdigest()[:16])
+        try:
+            if folder:
+                os.makedirs(folder, exist_ok=True)
+                return folder
+        except OSError:
+            continue
+    return None
+
+
+FOLDER = cache_folder()
+
+
+def compiled(**options) -> Callable:
+    """Returns a decorator: Numba compiles the function, and keeps what it compiled for these sources.
+
+    Numba itself looks at the file of a function only, and would go on to use it when functions of other files that it calls have
+    changed.
+    """
+
+    def decorate(function):
+        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, FOLDER
+        try:
+            return numba.njit(cache=bool(FOLDER), nogil=True, error_model="numpy", **options)(function)
+        finally:
+            numba.config.CACHE_DIR = before
+
+    return decorate
+
+
+jit, parallel = compiled(fastmath=FAST), compiled(fastmath=FAST, parallel=True)
+exact = compiled()  # with fast mathematics the compiler takes all numbers for finite
 ONE = np.float32(1.0)
 # 2 ** x for 0 <= x < 1 within 3e-8: a polynomial of Chebyshev points.
 POWERS = np.polynomial.Polynomial(

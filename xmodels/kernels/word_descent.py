@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 
-from xmodels.kernels.vectors import add, parallel
+from xmodels.kernels.vectors import add, exact, parallel
 from xmodels.kernels.word_windows import gradients_of
 
 
@@ -23,8 +23,7 @@ def descend(table, ids, places, gradients, rate, threads):
                     add(table[ids[b, m]], -rate, gradients[b, places[b, m]])
 
 
-# Not `jit`: with fast mathematics the compiler takes all numbers for finite.
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@exact
 def run(
     words, others, nodes, centers, places, row_ids, row_places, starts, ends, drawn, node_ids, codes, node_shares, one_by_one,
     true_gradient, share, reach, block, most, rates, threads, of_words, of_centers, of_drawn, of_nodes, different, room, nodes_read,

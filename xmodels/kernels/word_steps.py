@@ -82,8 +82,8 @@ class WordSteps:
             MOST, np.asarray(rates, np.float32), self.threads, self._room("of_words", (rows, slots, self.width)),
             self._room("of_centers", (rows, slots if self.negatives else 0, self.width)),
             self._room("of_drawn", (rows, drawn.shape[1], self.width)), self._room("of_nodes", (rows, most, self.width)),
-            self._room("different", (rows, most), np.int32), self._room("room", (rows, 4, slots + 1, self.width)),
-            self._room("nodes_read", (rows, most, self.width)),
+            self._room("different", (rows, most), np.int32), self._room("room", (self.threads, 4, slots + 1, self.width)),
+            self._room("nodes_read", (self.threads, most, self.width)),
         )  # fmt: skip
         return np.stack([results[:, [place, 2]] for place in self.losses], axis=1)
 

@@ -193,17 +193,18 @@ def gradients_of(
         of_drawn: (B, K S, D).
         of_nodes, different: (B, U, D) and (B, U), the nodes of each row of text and their gradients, behind `counts` (B,) none.
         losses: float64 (B, 2), of negative sampling and of the tree.
-        room: (B, 4, N + 1, D), whose memory is used; it is not made anew for each step, since that costs a page fault for each
-            thousand numbers.
-        nodes_read: (B, U, D), likewise.
+        room: (threads, 4, N + 1, D), whose memory is used; it is not made anew for each step, since that costs a page fault for
+            each thousand numbers.
+        nodes_read: (threads, U, D), likewise.
     """
     length, width = of_words.shape[1:]
     for b in numba.prange(centers.shape[0]):
-        states, sizes = room[b, 0, :length], np.empty(length, np.float32)
+        own = room[numba.get_thread_id()]
+        states, sizes = own[0, :length], np.empty(length, np.float32)
         gather(words, row_ids[b], row_places[b], states, sizes)
         inputs, gradients, totals = states, of_words[b], sizes
         if not one_by_one:
-            inputs, gradients, totals = room[b, 1, :length], room[b, 2, :length], np.empty_like(sizes)
+            inputs, gradients, totals = own[1, :length], own[2, :length], np.empty_like(sizes)
             average_windows(states, sizes, starts[b], ends[b], reach, block, inputs, totals)
         if drawn.shape[1]:
             losses[b, 0] = negatives(
@@ -218,7 +219,7 @@ def gradients_of(
         if node_ids.shape[2]:
             places = np.empty(codes.shape[1:], np.int32)
             counts[b] = number_nodes(node_ids[b], codes[b], different[b], places)
-            rows = nodes_read[b]
+            rows = nodes_read[numba.get_thread_id()]
             for n in range(counts[b]):
                 rows[n] = nodes[different[b, n]]
             of_nodes[b, : counts[b]] = 0.0
@@ -226,4 +227,4 @@ def gradients_of(
                 inputs, rows, places, codes[b], scales[b], starts[b], ends[b], one_by_one, gradients, of_nodes[b]
             )
         if not one_by_one:
-            spread(gradients, totals, starts[b], ends[b], true_gradient, room[b, 3], of_words[b])
+            spread(gradients, totals, starts[b], ends[b], true_gradient, own[3], of_words[b])
