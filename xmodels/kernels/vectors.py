@@ -4,7 +4,6 @@ import hashlib
 import math
 import os
 import pathlib
-import tempfile
 from collections.abc import Callable
 
 import numba
@@ -12,21 +11,20 @@ import numpy as np
 
 # Without `ninf` and `nnan`: a loss that is not finite must be seen.
 FAST = {"nsz", "arcp", "contract", "afn", "reassoc"}
-CACHES = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), tempfile.gettempdir()
+CACHE = os.environ.get("XDG_CACHE_HOME") or os.path.join(
+    os.path.expanduser("~"), ".cache"
+)  # of this user alone: it is executed
 
 
 def cache_folder() -> str | None:
     """Returns the folder for what was compiled of these sources; None where nothing can be written."""
     sources = b"".join(path.read_bytes() for path in sorted(pathlib.Path(__file__).parent.glob("*.py")))
-    for place in (numba.config.CACHE_DIR, *CACHES):
-        folder = place and os.path.join(place, "xmodels", "numba", hashlib.sha256(sources).hexdigest()[:16])
-        try:
-            if folder:
-                os.makedirs(folder, exist_ok=True)
-                return folder
-        except OSError:
-            continue
-    return None
+    folder = os.path.join(numba.config.CACHE_DIR or CACHE, "xmodels", "numba", hashlib.sha256(sources).hexdigest()[:16])
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError:
+        return None
+    return folder
 
 
 FOLDER = cache_folder()

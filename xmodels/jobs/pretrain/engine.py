@@ -24,6 +24,7 @@ def choose_learner(asked: str, strategy, backbone, objective, recipe: Recipe, me
         print_status(f"Note: with Numba these steps take a fraction of the time: {INSTALL}")
         return Learner
     if reason is None:
+        print_status("Steps are compiled by Numba, the first time in half a minute (--step_engine).")
         recipe.frame.is_compiled = True  # before it is traced
         return word_learner.WordLearner
     if asked == "numba":
