@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 
 from xmodels.training.devices import processor
 
@@ -56,8 +57,11 @@ def timed(call, count: int) -> dict:
     }
 
 
-def alone(module: str, arguments: list[str], cores: int = 1, limit: int = 900) -> dict:
-    """Runs `python -m module arguments` on some cores; returns the JSON object of its last line.
+def alone(
+    module: str, arguments: list[str], cores: int = 1, limit: int = 900, more: Mapping[str, str] | None = None
+) -> dict:
+    """Runs `python -m module arguments` on some cores; returns the JSON object of its last line. `more` are further variables of its
+    environment.
 
     A method that fails, or a library that is absent, gives {"error": its last line}.
     """
@@ -66,6 +70,7 @@ def alone(module: str, arguments: list[str], cores: int = 1, limit: int = 900) -
         "OMP_NUM_THREADS": threads, "TF_NUM_INTRAOP_THREADS": threads, "TF_NUM_INTEROP_THREADS": threads,
         "OMP_WAIT_POLICY": "passive", "TF_CPP_MIN_LOG_LEVEL": "3", "TOKENIZERS_PARALLELISM": "true" if cores > 1 else "false",
         "KERAS_BACKEND": "tensorflow", "HF_HUB_OFFLINE": "1",
+        **(more or {}),
     }  # fmt: skip
     chosen = ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores]))
     command = ["taskset", "-c", chosen, sys.executable, "-m", module, *arguments]

@@ -184,7 +184,7 @@ def rows_of(options: argparse.Namespace, title: str) -> list[list[str]]:
                     else:
                         own = [f"--measure={title}", f"--vectors={path}", *arguments]
                         own += ["--operations"] if name == OPERATIONS else []
-                        values = measure.alone("benchmarks.word_vectors", own, cores)
+                        values = measure.alone("benchmarks.word_vectors", own, cores, more={"OMP_WAIT_POLICY": ""})
                     print(title, name, cores, values, file=sys.stderr, flush=True)
                     best = found.setdefault(name, {})
                     if number == 0 or values["wall"] < best[cores]["wall"]:

@@ -3,24 +3,38 @@
 import numba
 import numpy as np
 
-from xmodels.kernels.vectors import add, exact, parallel
+from xmodels.kernels.vectors import add, exact, jit, parallel
 from xmodels.kernels.word_windows import gradients_of
 
 
-@parallel
-def descend(table, ids, places, gradients, rate, threads):
-    """Moves the rows of a table against their gradients.
+@jit
+def move(table, ids, places, gradients, rate, thread, threads):
+    """Moves the rows of a table against their gradients, those that belong to a thread.
 
     Args:
         ids, places: (B, M), rows and where in `gradients` they find theirs; those at places of N and beyond are none.
         gradients: (B, N, D).
         threads: rows are divided among so many.
     """
+    for b in range(ids.shape[0]):
+        for m in range(ids.shape[1]):
+            if ids[b, m] % threads == thread and places[b, m] < gradients.shape[1]:
+                add(table[ids[b, m]], -rate, gradients[b, places[b, m]])
+
+
+@parallel
+def descend(
+    words, others, nodes, row_ids, row_places, centers, places, drawn, numbers, different, turns, of_words, of_centers, of_drawn,
+    of_nodes, rate, threads,
+):  # fmt: skip
+    """Moves all tables: those of what predicts, of words that are predicted and of negatives, and of nodes."""
     for thread in numba.prange(threads):
-        for b in range(ids.shape[0]):
-            for m in range(ids.shape[1]):
-                if ids[b, m] % threads == thread and places[b, m] < gradients.shape[1]:
-                    add(table[ids[b, m]], -rate, gradients[b, places[b, m]])
+        if drawn.shape[1]:
+            move(others, centers, places, of_centers, rate, thread, threads)
+            move(others, drawn, numbers, of_drawn, rate, thread, threads)
+        if different.shape[1]:
+            move(nodes, different, turns, of_nodes, rate, thread, threads)
+        move(words, row_ids, row_places, of_words, rate, thread, threads)
 
 
 @exact
@@ -67,15 +81,13 @@ def run(
         )  # fmt: skip
         results[k, 0], results[k, 1], results[k, 2] = losses[:, 0].sum(), losses[:, 1].sum(), predictions
         if np.isfinite(results[k, 0] + results[k, 1]):
-            rate = rates[k]
-            if drawn.shape[1]:
-                descend(others, centers[a:b], places, of_centers, rate, threads)
-                descend(others, drawn[a:b], numbers, of_drawn, rate, threads)
             if node_ids.shape[2]:
                 turns[:] = different.shape[1]
                 for row in range(count):
                     turns[row, : counts[row]] = np.arange(counts[row])
                     different[row, counts[row] :] = 0
-                descend(nodes, different, turns, of_nodes, rate, threads)
-            descend(words, row_ids[a:b], row_places[a:b], of_words, rate, threads)
+            descend(
+                words, others, nodes, row_ids[a:b], row_places[a:b], centers[a:b], places, drawn[a:b], numbers, different, turns,
+                of_words, of_centers, of_drawn, of_nodes, rates[k], threads,
+            )  # fmt: skip
     return results

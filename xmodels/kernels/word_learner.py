@@ -35,7 +35,7 @@ class WordLearner(Learner):
 
         super().__post_init__()
         ((self.name, stream),) = self.streams.items()
-        self.word_steps = WordSteps(self.backbone, self.first_objective, len(os.sched_getaffinity(0)))
+        self.word_steps = WordSteps(self.backbone, self.first_objective, num_threads())
         self.batch_size = stream.batches.batch_size
         self.batches_at_once = max(1, WORDS_AT_ONCE // stream.batches.zeros()["token_ids"].shape.num_elements())
         self.is_checked, self.in_row = False, 0
@@ -104,6 +104,14 @@ class WordLearner(Learner):
             stream, {name: tf.constant(value) for name, value in batch.items()}, sums, self.gradient_norms,
             tf.constant(not is_fault), tf.constant(is_fault),
         )  # fmt: skip
+
+
+def num_threads() -> int:
+    """Returns how many threads share a step: those of the processors, unless threads are told to sleep while they wait, which takes
+    longer than their share of a step."""
+    sleeps = os.environ.get("OMP_WAIT_POLICY", "").lower() == "passive"
+    has_openmp = importlib.util.find_spec("numba.np.ufunc.omppool") is not None
+    return len(os.sched_getaffinity(0)) if has_openmp and not sleeps else 1
 
 
 def is_installed() -> bool:
