@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import logging
 import os
 import signal
 import sys
@@ -57,3 +58,18 @@ def quiet_start(hidden: Sequence[str] = ()):
                 signal.signal(signal.SIGINT, previous)
             os.dup2(saved, 2)
             os.close(saved)
+
+
+@contextlib.contextmanager
+def quiet_gradients():
+    """Holds back TensorFlow's warning that a SavedModel which answers, and does not learn, has no gradients of its own."""
+    logger = logging.getLogger("absl")
+
+    def keep(record) -> bool:
+        return "unsaved custom gradients" not in str(record.msg)
+
+    logger.addFilter(keep)
+    try:
+        yield
+    finally:
+        logger.removeFilter(keep)

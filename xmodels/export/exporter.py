@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.serving_text import WORDPIECES
+from data_pipelines.quiet import quiet_gradients
 from xmodels.export import apart, apart_readme, comparison, formats
 from xmodels.export.formats import FLOAT32, SAVED_MODEL
 from xmodels.export.readme import VERSION, readme
@@ -138,7 +139,8 @@ def _write_network(
         return difference, apart_readme.readme(server, model, form.kind, form.precision)
     save(server, model)
     write_labels(server, model)
-    served = tf.saved_model.load(model).signatures
+    with quiet_gradients():
+        served = tf.saved_model.load(model).signatures
     if form.is_usual:
         return server.compare(served), readme(server, served)
     return compare_roughly(run, task, serving_ops, served, numbers), readme(server, served)
@@ -196,7 +198,8 @@ def folder_of_network(run: str) -> str:
 def asker_of(network: Server, model: str, form: Form) -> tuple[comparison.Ask | None, comparison.Answer]:
     """Returns what gives the numbers of an export, and what answers the inputs of the predictor by its strings."""
     if form.kind == SAVED_MODEL:
-        loaded = tf.saved_model.load(model)  # its signatures live as long as it does
+        with quiet_gradients():
+            loaded = tf.saved_model.load(model)  # its signatures live as long as it does
         return comparison.saved_model_asker(network, lambda columns: ask(loaded.signatures[DEFAULT], columns))
     parts = ApartModel.of_parts(ModelFolder(model, "model", VERSION), form.kind)
     return (

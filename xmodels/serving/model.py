@@ -15,6 +15,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import op_def_registry
 
 from data_pipelines.errors import DataError
+from data_pipelines.quiet import quiet_gradients
 from xmodels.serving.folder import SAVED_MODEL, ModelFolder
 from xmodels.serving.ops import refused_ops
 
@@ -118,7 +119,8 @@ class Model:
             for name, definition in sorted(definitions.items())
         }
         try:
-            self._loaded = tf.saved_model.load(folder.path)
+            with quiet_gradients():
+                self._loaded = tf.saved_model.load(folder.path)
         except (OSError, ValueError, tf.errors.OpError) as error:
             raise DataError(
                 f"{folder.path}: not a readable SavedModel ({str(error)[:200]}). Export the run again."
