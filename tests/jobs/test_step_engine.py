@@ -5,12 +5,12 @@ import pytest
 
 from data_pipelines.errors import UsageError
 from xmodels.jobs.pretrain import engine
+from xmodels.jobs.pretrain.options import Options
 from xmodels.kernels import word_learner
 from xmodels.training.step.learner import Learner
 
 
 def pretrain(folder, records, **more):
-    from xmodels.jobs.pretrain.run import Options
     from xmodels.jobs.pretrain.run import pretrain as run
 
     given = {"system": "skip_gram", "size": "tiny", "num_train_steps": 3, "eval_steps": 1} | more
@@ -33,6 +33,7 @@ def test_without_numba_steps_are_operations_unless_it_is_asked_for(stream_record
         ({"system": "gpt", "size": "tiny"}, "the system is none of skip_gram, cbow and fasttext"),
         ({"clip_norm": 1.0}, "gradients are clipped"),
         ({"ema_decay": 0.9}, "weights are averaged"),
+        ({"log_norms_steps": 1}, "norms of gradients are logged"),
     ],
 )
 def test_what_compiled_steps_cannot_do_is_told(given, reason, stream_records, tmp_path, monkeypatch):
@@ -43,7 +44,8 @@ def test_what_compiled_steps_cannot_do_is_told(given, reason, stream_records, tm
 
 def test_auto_takes_operations_where_compiled_steps_do_not_fit(monkeypatch):
     monkeypatch.setattr(word_learner, "reason_against", lambda *arguments: "it is a test")
-    assert engine.choose_learner("auto", None, None, None, None, None) is Learner
+    options = Options(system="skip_gram", model_dir="run")
+    assert engine.choose_learner(options, None, None, None, None, None) is Learner
 
 
 @pytest.mark.extra("numba")

@@ -35,8 +35,8 @@ class WordLearner(Learner):
 
         super().__post_init__()
         ((self.name, stream),) = self.streams.items()
-        self.word_steps = WordSteps(self.backbone, self.first_objective, num_threads())
         self.batch_size = stream.batches.batch_size
+        self.word_steps = WordSteps(self.backbone, self.first_objective, min(num_threads(), self.batch_size))
         self.batches_at_once = max(1, WORDS_AT_ONCE // stream.batches.zeros()["token_ids"].shape.num_elements())
         self.is_checked, self.in_row = False, 0
         self._rates: Any = None
@@ -107,34 +107,42 @@ class WordLearner(Learner):
 
 
 def num_threads() -> int:
-    """Returns how many threads share a step: those of the processors, unless threads are told to sleep while they wait, which takes
-    longer than their share of a step."""
+    """Returns how many threads can share a step: as many as there are processors, unless threads are told to sleep while they wait,
+    which takes longer than their share of a step."""
+    from numba import config
+
     sleeps = os.environ.get("OMP_WAIT_POLICY", "").lower() == "passive"
     has_openmp = importlib.util.find_spec("numba.np.ufunc.omppool") is not None
-    return len(os.sched_getaffinity(0)) if has_openmp and not sleeps else 1
+    return config.NUMBA_NUM_THREADS if has_openmp and not sleeps else 1
 
 
 def is_installed() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
-def reason_against(strategy, backbone, objective, recipe, memory) -> str | None:
+def parts_of(objective) -> tuple:
+    """Returns the objectives that are minimised together."""
+    return tuple(objective.parts) if isinstance(objective, Together) else (objective,)
+
+
+def reason_against(strategy, backbone, objective, recipe, memory, log_norms_steps: int = 0) -> str | None:
     """Returns why steps cannot be those of a `WordLearner`, or None.
 
     Args:
         recipe: its optimizer, its clipping and whether it has several objectives.
         memory: of `Learner`.
+        log_norms_steps: how often norms of gradients are logged; 0 for never.
     """
-    parts = objective.parts if isinstance(objective, Together) else (objective,)
     reasons = {
         "the system is none of skip_gram, cbow and fasttext": type(backbone) in (SkipGram, FastText)
-        and all(type(part) in (NegativeSampling, HierarchicalSoftmax) for part in parts),
+        and all(type(part) in (NegativeSampling, HierarchicalSoftmax) for part in parts_of(objective)),
         "there are several devices, or a GPU or TPU": strategy.num_replicas_in_sync == 1
         and all("CPU" in device for device in strategy.extended.worker_devices),
         "the optimizer is not plain sgd": recipe.optimizer == "sgd" and not any(recipe.numbers.values()),
         "layers have rates of their own": recipe.layerwise_lr_decay == 1.0 and not recipe.thaw_steps,
         "gradients are clipped": not recipe.clip_norm,
         "steps are done in 16 bits": backbone.compute_dtype == "float32",
+        "norms of gradients are logged": not log_norms_steps,
         "batches are computed in parts": memory.micro_batches == 1,
         "weights are averaged": not memory.ema_decay and not memory.nonmonotonic_interval,
         "some weights do not learn": all(v.trainable for v in (*backbone.variables, *objective.variables)),

@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from xmodels.kernels import word_descent
+from xmodels.kernels.word_learner import parts_of
 from xmodels.layers.word_windows import BLOCK
 from xmodels.models.fasttext import FastText
-from xmodels.objectives.base import Together
 from xmodels.objectives.hierarchical_softmax import MOST, HierarchicalSoftmax
 from xmodels.objectives.negative_sampling import NegativeSampling
 from xmodels.objectives.word_windows import Contexts
@@ -32,9 +32,8 @@ class WordSteps:
         self.threads = threads
         parts = {type(part): part for part in parts_of(objective)}
         self.negatives, self.tree = parts.get(NegativeSampling), parts.get(HierarchicalSoftmax)
-        self.losses = [
-            0 if isinstance(part, NegativeSampling) else 1 for part in parts_of(objective)
-        ]  # columns, in its order
+        # The columns of its losses, in its order.
+        self.losses = [0 if isinstance(part, NegativeSampling) else 1 for part in parts_of(objective)]
         predict = parts_of(objective)[0].predict
         self.one_by_one, self.reach = isinstance(predict, Contexts), parts_of(objective)[0].reach
         self.true_gradient = not self.one_by_one and predict.true_gradient
@@ -117,11 +116,6 @@ class WordSteps:
             if fill:
                 fill(self.room[name])
         return self.room[name]
-
-
-def parts_of(objective) -> tuple:
-    """Returns the objectives that are minimised together."""
-    return tuple(objective.parts) if isinstance(objective, Together) else (objective,)
 
 
 def integers(values) -> np.ndarray:

@@ -201,7 +201,7 @@ def _learner(
         memory = dataclasses.replace(
             step_options.memory_of(options), nonmonotonic_interval=options.nonmonotonic_average
         )
-        learner = choose_learner(options.step_engine, strategy, backbone, objective, recipe, memory)(
+        learner = choose_learner(options, strategy, backbone, objective, recipe, memory)(
             strategy, backbone, streams, recipe.make_optimizer(), recipe.clip_norm, options.seed,
             distribution.compiles(options.jit_compile, strategy), memory,
         )  # fmt: skip
