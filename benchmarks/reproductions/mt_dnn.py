@@ -4,7 +4,7 @@
     python -m benchmarks.reproductions.mt_dnn --tasks_file=samples/mt_dnn/tasks.yaml --set=DATA=data --target=snli \\
         --init_checkpoint=run --folder=work [--smoke]
 
-Three comparisons, all from one pretrained network, with equally many steps on either side:
+The comparisons, all from one pretrained network, with equally many steps on either side:
 1. all tasks together against each alone, with the same heads (MT-DNN against ST-DNN);
 2. the target from a network that has learnt all other tasks against the pretrained one, with 0.1, 1, 10 and 100 % of its labels;
 3. the target, a task of pairs, by a stochastic answer network against a linear head;
@@ -15,26 +15,17 @@ test_file, the eval_file is cut in two. Runs that are finished in the folder are
 
 import argparse
 import dataclasses
-import functools
 import json
 import os
 import random
 import statistics
 import sys
 
-from benchmarks.measure import table
-from benchmarks.reproductions import mt_dnn_baselines, peer_mt_dnn
-from benchmarks.reproductions.commands import fine_tuned, is_finished, network_of, results_of, run
-from benchmarks.reproductions.pages import (
-    RESULTS,
-    environment,
-    mean_and_deviation,
-    take_further_flags,
-    verdict,
-    write_page,
-)
+from benchmarks.reproductions import peer_mt_dnn
+from benchmarks.reproductions.commands import fine_tuned, is_finished, results_of, run
+from benchmarks.reproductions.mt_dnn_report import ALONE, OTHERS, PRETRAINED, TOGETHER, write_report
+from benchmarks.reproductions.pages import RESULTS, take_further_flags
 
-NAME = "mt_dnn"
 COLUMNS = ("text_column", "text_pair_column", "label_column")
 OF_FILES = (*COLUMNS, "relevant_label", "train_file", "eval_file", "test_file", "data_dir")
 SMOKE = {
@@ -47,9 +38,6 @@ SMOKE = {
     "fractions": [0.5, 1.0],
 }
 CANDIDATES = 5  # a list counts as so many rows
-FEWEST = 10  # rows of which a gain is claimed; fewer say more of the draw than of the network
-TOGETHER, ALONE = "together", "alone"
-PRETRAINED, OTHERS = "pretrained", "after the other tasks"
 
 
 def main() -> None:
@@ -302,90 +290,6 @@ def linear(flags, target: Task) -> list[float]:
     target = dataclasses.replace(target, kind="classify", flags=target.flags | {"pooling": flags.pooling})
     origins = dict.fromkeys(flags.seeds, flags.init_checkpoint)
     return over_seeds(flags, target, label_of("linear", target), origins, epochs=epochs_of(flags, target, 1.0))
-
-
-def of_peer(flags, peer: dict[str, dict]) -> list[str]:
-    """What Hugging Face's BERT makes of the same rows, by what its heads read."""
-    percent = functools.partial(mean_and_deviation, scale=100)
-    arms = [(pooling, arm) for pooling in peer for arm in (ALONE, TOGETHER)]
-    few = peer[flags.pooling]
-    first = [[name, *(percent(peer[pooling][arm][name]) for pooling, arm in arms)] for name in few[ALONE]]
-    second = [[label, *(percent(each[share]) for share in flags.fractions)] for label, each in few["few"].items()]
-    return [
-        "## Hugging Face's BERT",
-        f"The same network, rows and passes with the code of Hugging Face and PyTorch, at a rate of {flags.peer:g}, seeds "
-        f"{', '.join(map(str, flags.peer_seeds))}: one linear head for each task, without the lists. `published` is the pooler "
-        "of the first state.",
-        table(["task", *(", ".join(each) for each in arms)], first),
-        table([f"{flags.target}, begins", *(f"{fraction:.2%}" for fraction in flags.fractions)], second),
-    ]
-
-
-def by_readout(flags, scores, others) -> list[str]:
-    """Both poolings beside each other."""
-    names = {flags.pooling: scores, flags.other_pooling: others}
-    percent = functools.partial(mean_and_deviation, scale=100)
-    rows = [
-        [name, *(percent(found[arm][name]) for found in names.values() for arm in (ALONE, TOGETHER))]
-        for name in scores[ALONE]
-    ]
-    columns = [f"{pooling}, {arm}" for pooling in names for arm in (ALONE, TOGETHER)]
-    note = (
-        "`published` is BERT's pooler of the first state, `mean` the mean of all states. A network whose maker averaged states, as "
-        "that of sentence-transformers, has to learn to use its pooler first."
-    )
-    return ["## What the heads read", note, table(["task", *columns], rows)]
-
-
-def write_report(flags, tasks, target, scores, others, few, heads, peer) -> str:
-    """The page."""
-    mean, without, levels = statistics.mean, mt_dnn_baselines.baselines(tasks), mt_dnn_baselines.LEVELS
-    percent = functools.partial(mean_and_deviation, scale=100)
-    first = [
-        [name, task.kind, task.score, f"{task.count:,}", *(f"{100 * value:.1f}" for value in without[name])]
-        + [percent(scores[arm][name]) for arm in (ALONE, TOGETHER)]
-        for name, task in tasks.items()
-    ]
-    words = {each: mt_dnn_baselines.over_seeds(target, each, flags.seeds) for each in flags.fractions}
-    second = [
-        [level, *(percent([found[place] for found in words[each]]) for each in flags.fractions)]
-        for place, level in enumerate(levels)
-    ]
-    second += [[label, *(percent(found[each]) for each in flags.fractions)] for label, found in few.items()]
-    third = [
-        [level, percent([found[place] for found in words[max(flags.fractions)]])] for place, level in enumerate(levels)
-    ]
-    third += [[name, percent(found)] for name, found in heads.items()]
-    shares = [each for each in flags.fractions if each * target.count >= FEWEST]
-    least, most = min(shares), max(shares)
-    gain = {each: mean(few[OTHERS][each]) - mean(few[PRETRAINED][each]) for each in (least, most)}
-    claims = {
-        "learnt together the tasks are better on average than each alone": mean(mean(v) for v in scores[TOGETHER].values())
-        > mean(mean(v) for v in scores[ALONE].values()),
-        f"with {least:.0%} of the labels the target gains 3 points or more from the other tasks": gain[least] >= 0.03,
-        "the gain shrinks with more labels": gain[most] < gain[least],
-        "the answer network is as good as a linear head or better": mean(heads["answer network"]) >= mean(heads["linear head"]),
-    }  # fmt: skip
-    parts = [
-        f"The network: {network_of(flags.init_checkpoint)}. {flags.epochs:g} passes over each task, `{flags.optimizer}`, rates of "
-        f"{', '.join(f'{rate:g}' for rate in flags.rates)}; runs with few labels have {flags.least_steps} updates or more"
-        f"{''.join(f', `{flag}`' for flag in flags.more)}; heads of one state read `--pooling={flags.pooling}`.\n\n"
-        f"Test scores in percent, mean and deviation over the seeds {', '.join(map(str, flags.seeds))}. "
-        "The rate of each arm is the best on development rows. Of lists `majority` is an order by chance and the bag of words the "
-        "cosine of query and candidate; of numbers it is their mean and a ridge regression.",
-        "## Together and alone",
-        table(["task", "kind", "score", "rows", *levels, ALONE, TOGETHER], first),
-        *(by_readout(flags, scores, others) if others else ()),
-        f"## Few labels of {flags.target}, of {target.count:,} rows",
-        table(["begins", *(f"{fraction:.2%}" for fraction in flags.fractions)], second),
-        f"## Heads on {flags.target}",
-        table(["head", "score"], third),
-        verdict(claims),
-        *(of_peer(flags, peer) if peer else ()),
-        environment(f"python -m benchmarks.reproductions.{NAME} …", flags.seeds),
-    ]
-    folder = flags.folder if flags.smoke else flags.results  # a trial is no result
-    return write_page(NAME, "MT-DNN: tasks learnt together", parts, folder)
 
 
 if __name__ == "__main__":
