@@ -9,6 +9,7 @@ The comparisons, all from one pretrained network, with equally many steps on eit
 2. the target from a network that has learnt all other tasks against the pretrained one, with 0.1, 1, 10 and 100 % of its labels;
 3. the target, a task of pairs, by a stochastic answer network against a linear head;
 4. with `--other_pooling`, the first comparison again where heads of one state read that one.
+Beside them stand the same networks from random weights, each task alone, at rates of their own.
 Of several rates each arm takes the one that is best on its development rows with the first seed. Where the file of tasks names no
 test_file, the eval_file is cut in two. Runs that are finished in the folder are not repeated.
 """
@@ -23,7 +24,7 @@ import sys
 
 from benchmarks.reproductions import peer_mt_dnn
 from benchmarks.reproductions.commands import fine_tuned, is_finished, results_of, run
-from benchmarks.reproductions.mt_dnn_report import ALONE, OTHERS, PRETRAINED, TOGETHER, write_report
+from benchmarks.reproductions.mt_dnn_report import ALONE, OTHERS, PRETRAINED, RANDOM, TOGETHER, write_report
 from benchmarks.reproductions.pages import RESULTS, take_further_flags
 
 COLUMNS = ("text_column", "text_pair_column", "label_column")
@@ -33,6 +34,7 @@ SMOKE = {
     "dev_rows": 24,
     "seeds": [1],
     "rates": [1e-3],
+    "random_rates": [1e-3],
     "epochs": 1.0,
     "least_steps": 2,
     "fractions": [0.5, 1.0],
@@ -45,11 +47,15 @@ def main() -> None:
     os.makedirs(flags.folder, exist_ok=True)
     given, target = write_tasks(flags)
     tasks = read_by(flags.pooling, given)
-    scores = {TOGETHER: together(flags, tasks), ALONE: alone(flags, tasks)}
+    scores = {TOGETHER: together(flags, tasks), ALONE: alone(flags, tasks), RANDOM: alone(flags, tasks, is_random=True)}
     other = read_by(flags.other_pooling, given) if flags.other_pooling else None
     others = other and {TOGETHER: together(flags, other), ALONE: alone(flags, other)}
     few = few_labels(flags, tasks, target)
-    heads = {"answer network": few[PRETRAINED][max(flags.fractions)], "linear head": linear(flags, target)}
+    most = max(flags.fractions)
+    heads = {
+        f"answer network, {RANDOM}": few[RANDOM][most], f"linear head, {RANDOM}": linear(flags, target, is_random=True),
+        "answer network": few[PRETRAINED][most], "linear head": linear(flags, target),
+    }  # fmt: skip
     peer = None
     if flags.peer:
         poolings = [flags.pooling, *([flags.other_pooling] if flags.other_pooling else ())]
@@ -68,6 +74,9 @@ def parse(arguments) -> argparse.Namespace:
     parser.add_argument("--seeds", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2, 3])
     numbers = lambda text: [float(part) for part in text.split(",")]  # noqa: E731
     parser.add_argument("--rates", type=numbers, default=[5e-5, 2e-4, 8e-4])
+    parser.add_argument(
+        "--random_rates", type=numbers, default=[1e-4, 3e-4, 1e-3], help="of networks of random weights"
+    )
     parser.add_argument("--optimizer", default="mt_dnn_adamax", help="muon where it has trained the network")
     parser.add_argument("--fractions", type=numbers, default=[0.001, 0.01, 0.1, 1.0])
     parser.add_argument(
@@ -192,9 +201,9 @@ def shared(flags, seed: int, rate: float, epochs: float) -> dict:
     }  # fmt: skip
 
 
-def best_rate(flags, scored) -> float:
+def best_rate(rates: list[float], scored) -> float:
     """The rate with which `scored` gives most; it is not asked where there is one only."""
-    return flags.rates[0] if len(flags.rates) == 1 else max(flags.rates, key=scored)
+    return rates[0] if len(rates) == 1 else max(rates, key=scored)
 
 
 def multitask(flags, tasks: dict[str, Task], label: str, seed: int, rate: float) -> str:
@@ -229,7 +238,7 @@ def together(flags, tasks: dict[str, Task]) -> dict[str, list[float]]:
         results = results_of(multitask(flags, tasks, label, flags.seeds[0], rate))
         return statistics.mean(results[f"{name} evaluation {task.score}"] for name, task in tasks.items())
 
-    rate, found = best_rate(flags, scored), {name: [] for name in tasks}
+    rate, found = best_rate(flags.rates, scored), {name: [] for name in tasks}
     for seed in flags.seeds:
         results = results_of(multitask(flags, tasks, label, seed, rate))
         for name, task in tasks.items():
@@ -237,20 +246,29 @@ def together(flags, tasks: dict[str, Task]) -> dict[str, list[float]]:
     return found
 
 
-def over_seeds(flags, task: Task, label: str, origins: dict[int, str], **others) -> list[float]:
-    """The test scores of one task from `origins`, {seed: checkpoint}, with the best rate."""
+def over_seeds(
+    flags, task: Task, label: str, origins: dict[int, str], is_random: bool = False, **others
+) -> list[float]:
+    """The test scores of one task from `origins`, {seed: checkpoint}, or their random weights, with the best rate."""
+    if is_random:
+        others["random_init"] = "true"
 
     def results(seed, rate):
         return finetune(flags, task, label, seed, rate, origins[seed], **others)
 
-    rate = best_rate(flags, lambda rate: results(flags.seeds[0], rate)[f"evaluation {task.score}"])
+    rates = flags.random_rates if is_random else flags.rates
+    rate = best_rate(rates, lambda rate: results(flags.seeds[0], rate)[f"evaluation {task.score}"])
     return [results(seed, rate)[f"test {task.score}"] for seed in flags.seeds]
 
 
-def alone(flags, tasks: dict[str, Task]) -> dict[str, list[float]]:
+def alone(flags, tasks: dict[str, Task], is_random: bool = False) -> dict[str, list[float]]:
     """{task: test scores} of each task learnt alone, with the same heads."""
     origins = dict.fromkeys(flags.seeds, flags.init_checkpoint)
-    return {name: over_seeds(flags, task, label_of(f"alone_{name}", task), origins) for name, task in tasks.items()}
+    arm = "random" if is_random else "alone"
+    return {
+        name: over_seeds(flags, task, label_of(f"{arm}_{name}", task), origins, is_random)
+        for name, task in tasks.items()
+    }
 
 
 def few_labels(flags, tasks: dict[str, Task], target: Task) -> dict[str, dict[float, list[float]]]:
@@ -262,8 +280,9 @@ def few_labels(flags, tasks: dict[str, Task], target: Task) -> dict[str, dict[fl
         results = results_of(multitask(flags, others, beginning, flags.seeds[0], rate))
         return statistics.mean(results[f"{name} evaluation {task.score}"] for name, task in others.items())
 
-    rate = best_rate(flags, scored)
+    rate = best_rate(flags.rates, scored)
     origins = {
+        RANDOM: dict.fromkeys(flags.seeds, flags.init_checkpoint),
         PRETRAINED: dict.fromkeys(flags.seeds, flags.init_checkpoint),
         OTHERS: {seed: multitask(flags, others, beginning, seed, rate) for seed in flags.seeds},
     }
@@ -274,7 +293,11 @@ def few_labels(flags, tasks: dict[str, Task], target: Task) -> dict[str, dict[fl
             name = f"few_{label.split()[0]}_{fraction:g}"
             if label == OTHERS:
                 name += f"_{pooling_in(others)}"
-            given = {"epochs": epochs_of(flags, target, fraction), "train_fraction": fraction}
+            given = {
+                "epochs": epochs_of(flags, target, fraction),
+                "train_fraction": fraction,
+                "is_random": label == RANDOM,
+            }
             found[label][fraction] = over_seeds(flags, target, name, each, **given)
     return found
 
@@ -285,11 +308,12 @@ def epochs_of(flags, target: Task, fraction: float) -> float:
     return max(flags.epochs, flags.least_steps / batches)
 
 
-def linear(flags, target: Task) -> list[float]:
+def linear(flags, target: Task, is_random: bool = False) -> list[float]:
     """Test scores of the target with a linear head, all labels, and as many steps."""
     target = dataclasses.replace(target, kind="classify", flags=target.flags | {"pooling": flags.pooling})
     origins = dict.fromkeys(flags.seeds, flags.init_checkpoint)
-    return over_seeds(flags, target, label_of("linear", target), origins, epochs=epochs_of(flags, target, 1.0))
+    label = label_of("random_linear" if is_random else "linear", target)
+    return over_seeds(flags, target, label, origins, is_random, epochs=epochs_of(flags, target, 1.0))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from benchmarks.reproductions.pages import environment, mean_and_deviation, verd
 
 NAME = "mt_dnn"
 FEWEST = 10  # rows of which a gain is claimed; fewer say more of the draw than of the network
-TOGETHER, ALONE = "together", "alone"
+TOGETHER, ALONE, RANDOM = "together", "alone", "random weights"
 PRETRAINED, OTHERS = "pretrained", "after the other tasks"
 
 
@@ -53,7 +53,7 @@ def write_report(flags, tasks, target, scores, others, few, heads, peer) -> str:
     percent = functools.partial(mean_and_deviation, scale=100)
     first = [
         [name, task.kind, task.score, f"{task.count:,}", *(f"{100 * value:.1f}" for value in without[name])]
-        + [percent(scores[arm][name]) for arm in (ALONE, TOGETHER)]
+        + [percent(scores[arm][name]) for arm in (RANDOM, ALONE, TOGETHER)]
         for name, task in tasks.items()
     ]
     words = {each: mt_dnn_baselines.over_seeds(target, each, flags.seeds) for each in flags.fractions}
@@ -79,12 +79,13 @@ def write_report(flags, tasks, target, scores, others, few, heads, peer) -> str:
     parts = [
         f"The network: {network_of(flags.init_checkpoint)}. {flags.epochs:g} passes over each task, `{flags.optimizer}`, rates of "
         f"{', '.join(f'{rate:g}' for rate in flags.rates)}; runs with few labels have {flags.least_steps} updates or more"
+        f", networks of {RANDOM} rates of {', '.join(f'{rate:g}' for rate in flags.random_rates)}"
         f"{''.join(f', `{flag}`' for flag in flags.more)}; heads of one state read `--pooling={flags.pooling}`.\n\n"
         f"Test scores in percent, mean and deviation over the seeds {', '.join(map(str, flags.seeds))}. "
         "The rate of each arm is the best on development rows. Of lists `majority` is an order by chance and the bag of words the "
         "cosine of query and candidate; of numbers it is their mean and a ridge regression.",
         "## Together and alone",
-        table(["task", "kind", "score", "rows", *levels, ALONE, TOGETHER], first),
+        table(["task", "kind", "score", "rows", *levels, f"{RANDOM}, {ALONE}", ALONE, TOGETHER], first),
         *(by_readout(flags, scores, others) if others else ()),
         f"## Few labels of {flags.target}, of {target.count:,} rows",
         table(["begins", *(f"{fraction:.2%}" for fraction in flags.fractions)], second),
