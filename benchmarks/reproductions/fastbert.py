@@ -7,8 +7,9 @@
 
 The rows are parted once into training, evaluation and test. Without `--checkpoint` a network of 6 layers of 256 is pretrained on
 `--text` and the training rows. Each arm is a fine-tuning of it: FastBERT (`--task=fast_classify`), and for each depth k an ordinary
-classifier on its first k layers. `--student_layers` adds students that begin with those layers, alone and taught, and ONNX files of
-8 bits. The first seed chooses the rate of each arm on the evaluation rows; the test rows choose nothing.
+classifier on its first k layers, and the deepest of these from random weights too, at `--random_rates`. `--student_layers` adds
+students that begin with those layers, alone and taught, and ONNX files of 8 bits. The first seed chooses the rate of each arm on the
+evaluation rows; the test rows choose nothing.
 `--peer` has Hugging Face's BERT learn the same from the same first layers, at the rate that was best for ours: what depth is worth
 there. Interrupted, the same command goes on: what is finished in `--folder` is not made again.
 """
@@ -122,13 +123,15 @@ def shortened(loaded, depth: int):
 
 def arm(options, files, name: str, checkpoint: str) -> list[str]:
     """The folders of all seeds, with the rate that the first one chose."""
-    own = {"task": "classify"}
+    own, rates = {"task": "classify"}, options.rates
     if name == "fast":
         own = {
             "task": "fast_classify",
             "distill_epochs": options.distill_epochs,
             "distill_learning_rate": options.distill_rate,
         }
+    if name == "random":
+        own, rates = own | {"random_init": "true"}, options.random_rates
 
     def folder(rate: str, seed: int) -> str:
         return os.path.join(options.folder, f"{name}-{rate}-{seed}")
@@ -144,7 +147,7 @@ def arm(options, files, name: str, checkpoint: str) -> list[str]:
         return found
 
     key = "evaluation teacher_accuracy" if name == "fast" else "evaluation accuracy"
-    rate, _ = tuned(scored, options.rates, options.seeds, key)
+    rate, _ = tuned(scored, rates, options.seeds, key)
     return [folder(rate, seed) for seed in options.seeds]
 
 
@@ -202,6 +205,7 @@ def measured(options, files, checkpoint: str) -> dict:
     """All that stands in the page."""
     fast = arm(options, files, "fast", checkpoint)
     plain = {k: arm(options, files, f"first-{k}", first_layers(options, checkpoint, k)) for k in options.depths}
+    random_ones = arm(options, files, "random", first_layers(options, checkpoint, max(options.depths)))
     taught = students(options, files, checkpoint, plain[max(plain)]) if options.student_layers else {}
     peer = {k: peer_accuracies(options, files, k, plain[k][0]) for k in options.depths} if options.peer else {}
     networks = {f"first {k}": folders[0] for k, folders in plain.items()}
@@ -217,6 +221,7 @@ def measured(options, files, checkpoint: str) -> dict:
         "curve": [[point(each, truth, speed) for each in exits] for speed in CURVE],
         "speeds": {speed: [point(each, truth, speed) for each in exits] for speed in SPEEDS},
         "plain": {k: accuracies(folders) for k, folders in plain.items()},
+        "random": accuracies(random_ones),
         "peer": peer,
         "students": {name: accuracies(folders) for name, folders in taught.items()},
         "exports": exports_of(
@@ -280,6 +285,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--timed_rows", type=int, default=500)
     parser.add_argument("--depths", default="1,2,3,6", help="of the networks of first layers")
     parser.add_argument("--rates", default="3e-4", help="in rising order")
+    parser.add_argument("--random_rates", default="1e-4,3e-4,1e-3", help="of the network of random weights")
     parser.add_argument("--distill_rate", default="1e-3")
     parser.add_argument(
         "--student_layers", help="of the network with which students begin, counted from 1, such as 2,4,6"
@@ -299,7 +305,7 @@ def arguments() -> argparse.Namespace:
     take_further_flags(parser)
     options = parser.parse_args()
     options.depths, options.seeds = ([int(x) for x in text.split(",")] for text in (options.depths, options.seeds))
-    options.rates = options.rates.split(",")
+    options.rates, options.random_rates = options.rates.split(","), options.random_rates.split(",")
     return options
 
 

@@ -165,7 +165,9 @@ def report(options, found: dict) -> None:
         f"{options.epochs:g} epochs, and {options.distill_epochs:g} of FastBERT's second phase, in batches of {options.batch_size}"
         f"{''.join(f', `{flag}`' for flag in options.more)}; rates to choose from: {', '.join(options.rates)}.",
         table(["network", "accuracy", "layers", "operations", *(f"batch {b}" for b in BATCHES)], rows_of(options, found)),
-        f"Without a network: commonest label {100 * found['majority']:.1f}, bag of words {100 * found['words']:.1f}.",
+        f"{max(options.depths)} layers of random weights, rates to choose from {', '.join(options.random_rates)}: "
+        f"{mean_and_deviation(found['random'], scale=100)}. Without a network: commonest label {100 * found['majority']:.1f}, bag of "
+        f"words {100 * found['words']:.1f}.",
         *(exports_told(options, found) if found["students"] else ()),
         *(peer_told(found) if found["peer"] else ()),
         verdict(claims(found) | (claims_of_students(found) if found["students"] else {})),
