@@ -76,7 +76,7 @@ def test_a_step_is_that_of_the_gradients_of_the_objective(predict, kind, backbon
             batch = {name: value for name, value in batch.items() if not name.startswith("row_")}
         network, objective, make_steps = made(backbone, kind, PREDICTIONS[predict])
         steps = make_steps(2)
-        variables = list(steps.tables.values())
+        variables = list(steps.tables.variables.values())
         with tf.GradientTape() as tape:
             losses, _ = objective.score({}, {name: tf.constant(value) for name, value in batch.items()}, network)
             total = sum(loss for loss, _ in losses.values())
@@ -85,7 +85,7 @@ def test_a_step_is_that_of_the_gradients_of_the_objective(predict, kind, backbon
             v.numpy() - (0.0 if g is None else 0.5 * tf.convert_to_tensor(g).numpy())
             for v, g in zip(variables, gradients, strict=True)
         ]
-        with steps.weights() as weights:
+        with steps.tables.arrays() as weights:
             (found,) = steps.run(weights, batch, np.array([0.5]))
         np.testing.assert_allclose(found, [[float(x) for x in pair] for pair in losses.values()], rtol=1e-5)
         for variable, value in zip(variables, expected, strict=True):
@@ -103,10 +103,10 @@ def test_the_number_of_threads_changes_no_bit(kind):
     for threads in (1, 2):
         _, _, make_steps = made("fasttext", kind, Contexts())
         steps, draw = make_steps(threads), np.random.default_rng(0)
-        with steps.weights() as weights:
+        with steps.tables.arrays() as weights:
             for _ in range(3):
                 steps.run(weights, make_batch(draw), np.array([0.01]))
-        found.append([v.numpy() for v in steps.tables.values()])
+        found.append([v.numpy() for v in steps.tables.variables.values()])
     for one, two in zip(*found, strict=True):
         np.testing.assert_array_equal(one, two)
 
@@ -119,14 +119,14 @@ def test_steps_at_once_are_those_one_by_one(kind):
     for at_once in (False, True):
         _, _, make_steps = made("fasttext", kind, Center())
         steps = make_steps(1)
-        with steps.weights() as weights:
+        with steps.tables.arrays() as weights:
             if at_once:
                 losses = steps.run(weights, joined, rates)
             else:
                 losses = np.concatenate([
                     steps.run(weights, b, r[None]) for b, r in zip(batches, rates, strict=True)
                 ])  # fmt: skip
-        found.append([losses, *(v.numpy() for v in steps.tables.values())])
+        found.append([losses, *(v.numpy() for v in steps.tables.variables.values())])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -136,7 +136,7 @@ def test_a_loss_that_is_not_finite_changes_nothing():
     network.words.embeddings.assign(np.full((WORDS, WIDTH), np.nan))
     before, steps = network.contexts.embeddings.numpy(), make_steps(1)
     batch = {n: x for n, x in make_batch(np.random.default_rng(0)).items() if not n.startswith("row_")}
-    with steps.weights() as weights:
+    with steps.tables.arrays() as weights:
         losses = steps.run(weights, batch, np.array([0.1]))
         assert not np.isfinite(losses[..., 0]).any()
     np.testing.assert_array_equal(network.contexts.embeddings.numpy(), before)

@@ -7,6 +7,7 @@ import types
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from xmodels.jobs.finetune.rates import defaults_of
 from xmodels.training.optimizers.kinds import OPTIMIZERS
@@ -20,6 +21,7 @@ from xmodels.training.optimizers.optimizers import (
     BertAdamW,
     BertLamb,
     Lamb,
+    LazyAdam,
     MtDnnAdamax,
     Muon,
     Sgd,
@@ -129,6 +131,40 @@ def updated(optimizer, start, gradients):
 def test_first_step_is_not_bias_corrected():
     (value,) = updated(BertAdamW(learning_rate=1.0, weight_decay=0.0), np.zeros(3), [np.ones(3)])
     np.testing.assert_allclose(value, -0.1 / (np.sqrt(0.001) + 1e-6), rtol=1e-5)
+
+
+def test_lazy_adam_changes_the_rows_of_a_sparse_gradient_alone():
+    draw, rate = np.random.default_rng(0), 0.1
+    start = draw.normal(size=(5, 3)).astype("float32")
+    table, optimizer = keras.Variable(start), LazyAdam(rate, beta_1=0.9, beta_2=0.99, epsilon=1e-3)
+    weights, m, v = start.astype("float64"), np.zeros((5, 3)), np.zeros((5, 3))
+    for step, rows in enumerate(([3, 0], [0, 0, 4], [2, 0]), start=1):
+        values = draw.normal(size=(len(rows), 3)).astype("float32")
+        if step == 2:
+            values[0] = 0.0  # a row that occurs twice has its gradient at one place
+        if step == 3:
+            values[0] = 0.0  # a row of zeros does not count as read
+        optimizer.apply([tf.IndexedSlices(values, tf.constant(rows, tf.int32), tf.constant([5, 3]))], [table])
+        for row, gradient in zip(rows, values.astype("float64"), strict=True):
+            if gradient.any():
+                m[row] = 0.9 * m[row] + 0.1 * gradient
+                v[row] = 0.99 * v[row] + 0.01 * gradient**2
+                corrected = m[row] / (1 - 0.9**step), np.sqrt(v[row]) / np.sqrt(1 - 0.99**step)
+                weights[row] -= rate * corrected[0] / (corrected[1] + 1e-3 / np.sqrt(1 - 0.99**step))
+        np.testing.assert_allclose(table.numpy(), weights, atol=1e-6)
+    np.testing.assert_array_equal(table.numpy()[[1, 2]], start[[1, 2]])
+
+
+def test_lazy_adam_is_adam_where_all_rows_are_read():
+    draw, found = np.random.default_rng(1), []
+    start, gradients = draw.normal(size=(4, 3)), draw.normal(size=(5, 4, 3)).astype("float32")
+    for kind in (Adam, LazyAdam):
+        table, optimizer = keras.Variable(start.astype("float32")), kind(0.05)
+        for gradient in gradients:
+            rows = tf.IndexedSlices(gradient, tf.range(4), tf.constant([4, 3]))
+            optimizer.apply([rows if kind is LazyAdam else gradient], [table])
+        found.append(table.numpy())
+    np.testing.assert_allclose(found[1], found[0], atol=5e-6)
 
 
 def test_adamax_of_mt_dnn_is_neither_corrected_nor_decoupled():

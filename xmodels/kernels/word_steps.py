@@ -1,22 +1,18 @@
 """Steps of skip-gram, CBOW and fastText by gradient descent, as a `Learner` does them, by the functions of `word_windows`."""
 
-import contextlib
-import ctypes
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numba
 import numpy as np
-import tensorflow as tf
 
 from xmodels.kernels import word_descent
+from xmodels.kernels.compiled_learner import Batch, Tables
 from xmodels.kernels.word_learner import parts_of
 from xmodels.layers.word_windows import BLOCK
 from xmodels.models.fasttext import FastText
 from xmodels.objectives.hierarchical_softmax import MOST, HierarchicalSoftmax
 from xmodels.objectives.negative_sampling import NegativeSampling
 from xmodels.objectives.word_windows import Contexts
-
-Batch = Mapping[str, np.ndarray]
 
 
 class WordSteps:
@@ -38,26 +34,18 @@ class WordSteps:
         self.one_by_one, self.reach = isinstance(predict, Contexts), parts_of(objective)[0].reach
         self.true_gradient = not self.one_by_one and predict.true_gradient
         rows = backbone.rows.table if isinstance(backbone, FastText) else backbone.words
-        self.tables = {"words": rows.embeddings, "others": backbone.contexts.embeddings}
-        if self.tree:
-            self.tables["nodes"] = self.tree.nodes.embeddings
-        self.addresses: dict[str, int] = {}  # of the memory of the tables
+        tables = {"words": rows.embeddings, "others": backbone.contexts.embeddings}
+        self.tables = Tables(tables | ({"nodes": self.tree.nodes.embeddings} if self.tree else {}))
         self.width, self.room = rows.embeddings.shape[1], {}
 
-    @contextlib.contextmanager
-    def weights(self) -> Iterator[dict[str, np.ndarray]]:
-        """Gives the tables, (V, D) each, as arrays that share the memory of the variables, for as long as the context lasts."""
-        held = {name: in_place(each.value, self.addresses.get(name)) for name, each in self.tables.items()}
-        self.addresses = {name: address for name, (_, _, address) in held.items()}
-        yield {name: array for name, (_, array, _) in held.items()}
-
-    def run(self, weights: Mapping[str, np.ndarray], batches: Batch, rates: np.ndarray) -> np.ndarray:
+    def run(self, weights: Mapping[str, np.ndarray], batches: Batch, rates: np.ndarray, step: int = 0) -> np.ndarray:
         """Changes the tables by steps, one behind the other.
 
         Args:
-            weights: of `weights`.
+            weights: of `tables.arrays`.
             batches: what the objective needs, of as many batches as there are rates.
             rates: float32 (n,), the learning rates.
+            step: how many steps were done before; descent does not ask.
 
         Returns:
             (sum, weight) of each loss of each step, float64 (n, losses, 2). A step with a loss that is not finite has changed nothing.
@@ -120,22 +108,3 @@ class WordSteps:
 
 def integers(values) -> np.ndarray:
     return np.ascontiguousarray(values, np.int32)
-
-
-def in_place(variable, address: int | None) -> tuple[object, np.ndarray, int]:
-    """Returns a variable's tensor, which must be kept for as long as the array is used; an array in the same memory; and its address.
-
-    What is written into it is written into the variable: a table of a million words is not copied to and fro. Memory at another
-    address than that of the last time may be an array's from which the variable was set, so it is copied once.
-    """
-    tensor = variable.read_value()
-    if address_of(tensor) != address:
-        variable.assign(tf.raw_ops.DeepCopy(x=tensor))
-        tensor = variable.read_value()
-    found = address_of(tensor)
-    array = np.ctypeslib.as_array(ctypes.cast(found, ctypes.POINTER(ctypes.c_float)), shape=tuple(variable.shape))
-    return tensor, array, found
-
-
-def address_of(tensor) -> int:
-    return np.frombuffer(memoryview(tensor), np.float32).__array_interface__["data"][0]

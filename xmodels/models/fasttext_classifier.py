@@ -37,11 +37,18 @@ class FastTextClassifier(Backbone):
     config_class = FastTextClassifierConfig
     any_length = True
     from_labels = True
+    sparse_tables = ("rows.table.embeddings",)
     read_as: ClassVar = {
         "head_dropout": 0.0,
         "has_bias": False,
         "make_initializer": lambda stddev: keras.initializers.Zeros(),
-        "numbers": {"learning_rate": 1e-2, "warmup_proportion": 0.0, "optimizer": "adam", "lr_schedule": "linear"},
+        "numbers": {
+            "learning_rate": 1e-2,
+            "warmup_proportion": 0.0,
+            "optimizer": "lazy_adam",
+            "lr_schedule": "linear",
+            "clip_norm": 0.0,
+        },
     }
     reads = {**Backbone.reads, "character_ids": Feature((None, CHARACTERS))}
 

@@ -62,6 +62,7 @@ class LearningOptions(TrainingOptions):
     learning_rate: float | None = option(None, "Peak learning rate of the schedule. Default: that of the paper, such as 5e-5 for BERT. For networks narrower than 768: 3e-4 up to a width of 128, with Muon 2e-3, and less in proportion for wider ones. For stories: 1e-3.")  # fmt: skip
     warmup_proportion: float | None = option(None, "Warm-up, in which the learning rate rises, as a share of the steps. Default: 0.1, for GPT 0.002, for stories 0.05.", maximum=1.0)  # fmt: skip
     set: str | None = option(None, "NAME=VALUE: a number of the recipe by which the system of the network is fine-tuned, such as dropout=0.3 of SiATL (docs/siatl.md). Separate several by commas, or repeat the flag.", repeatable=True, structural=True)  # fmt: skip
+    step_engine: str = option("auto", "What computes the steps of fastText's classifier on a processor, with --optimizer=sgd. numba: one compiled function, several times as fast, with the same results to rounding. tensorflow: operations. auto: numba where it is installed (pip install 'xmodels[numba]') and fits the other flags.", choices=("auto", "numba", "tensorflow"))  # fmt: skip
     gradual_unfreezing: float | None = option(None, "Epochs between unfreezing one layer and the next, from the top down; 1 is ULMFiT's way. 0: all layers learn from the start. Default: the system's, usually 0.", structural=True)  # fmt: skip
 
     min_lr_ratio: float = 0.0

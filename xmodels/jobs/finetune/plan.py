@@ -15,6 +15,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion import convert
 from xmodels.jobs import step_options
+from xmodels.jobs.engine import choose_learner
 from xmodels.jobs.finetune.batches import choose_batches
 from xmodels.jobs.finetune.decisive import Evaluation
 from xmodels.jobs.finetune.few_examples import subsample
@@ -32,6 +33,7 @@ from xmodels.jobs.finetune.start import (
     reader_of,
 )
 from xmodels.jobs.initial_vectors import begin_vectors
+from xmodels.kernels import text_learner
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import values_of
 from xmodels.objectives.base import Objective
@@ -265,10 +267,15 @@ def _learner(
         keep = objective.batch_features(backbone)
         batches = Batches(data.source, objective.transform(), rows, options.seed, keep, grouping)
         others = other_streams(data, finetuning, task, backbone, rows, options.seed)
-        learner = Learner(
-            strategy, backbone, single(objective, batches) | others, optimizer_of(finetuning, optimization, backbone),
-            1.0 if options.clip_norm is None else options.clip_norm, options.seed,
-            distribution.compiles(options.jit_compile, strategy), step_options.memory_of(options),
+        clip_norm, memory = 1.0 if options.clip_norm is None else options.clip_norm, step_options.memory_of(options)
+        is_alone = not (others or finetuning.groups or finetuning.models_language or options.tokens_per_batch)
+        reason = text_learner.reason_against(
+            strategy, backbone, objective, optimization, clip_norm, memory, is_alone, options.log_norms_steps
+        )
+        kind = choose_learner(options.step_engine, reason, text_learner.TextLearner)
+        learner = kind(
+            strategy, backbone, single(objective, batches) | others, optimizer_of(finetuning, optimization, backbone), clip_norm,
+            options.seed, distribution.compiles(options.jit_compile, strategy), memory,
             LossWeights(finetuning.loss_weights, optimization.num_steps),
         )  # fmt: skip
         if loaded.values and not options.random_init:

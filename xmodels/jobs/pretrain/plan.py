@@ -17,15 +17,16 @@ from data_pipelines.records.source import RecordSource
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels import systems
 from xmodels.jobs import numbers, step_options
+from xmodels.jobs.engine import choose_learner
 from xmodels.jobs.initial_vectors import begin_vectors
 from xmodels.jobs.pretrain import batches as pretraining_batches
 from xmodels.jobs.pretrain import evaluation, length_schedule, network, task_streams
 from xmodels.jobs.pretrain import records as pretraining_records
-from xmodels.jobs.pretrain.engine import choose_learner
 from xmodels.jobs.pretrain.options import Options
 from xmodels.jobs.pretrain.system_settings import parse_system_options
 from xmodels.jobs.pretrain.task_schedule import TaskSchedule
 from xmodels.jobs.similar_words import add_similar_words
+from xmodels.kernels import word_learner
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
 from xmodels.runs.training import Identity
@@ -201,7 +202,11 @@ def _learner(
         memory = dataclasses.replace(
             step_options.memory_of(options), nonmonotonic_interval=options.nonmonotonic_average
         )
-        learner = choose_learner(options, strategy, backbone, objective, recipe, memory)(
+        reason = word_learner.reason_against(strategy, backbone, objective, recipe, memory, options.log_norms_steps)
+        kind = choose_learner(options.step_engine, reason, word_learner.WordLearner)
+        if kind is not Learner:
+            recipe.frame.is_compiled = True  # before it is traced
+        learner = kind(
             strategy, backbone, streams, recipe.make_optimizer(), recipe.clip_norm, options.seed,
             distribution.compiles(options.jit_compile, strategy), memory,
         )  # fmt: skip

@@ -41,6 +41,31 @@ def fused_adam(variable, m, v, gradient, rate, betas, powers, epsilon) -> None:
     )  # fmt: skip
 
 
+class LazyAdam(OptimizerMixin):
+    """A mixin in front of `Synced`: Adam that changes weights and moments of the rows of a sparse gradient alone.
+
+    PyTorch's `SparseAdam` does the same. The bias correction counts the steps of the whole table. A row of zeros is left alone too.
+    """
+
+    updates_rows = True
+
+    def update_rows(self, gradient, variable, learning_rate) -> None:
+        index, rows = self._get_variable_index(variable), gradient.indices
+        values, step = tf.cast(gradient.values, variable.dtype), tf.cast(self.iterations + 1, variable.dtype)
+        first, second = self._momentums[index].value, self._velocities[index].value
+        # A row that occurs several times has its gradient at one place, and zeros elsewhere.
+        there = tf.reduce_any(values != 0, axis=list(range(1, values.shape.rank)), keepdims=True)
+        there = tf.cast(there, variable.dtype)
+        m, v = tf.gather(first, rows), tf.gather(second, rows)
+        of_m = there * (1.0 - self.beta_1) * (values - m)
+        of_v = there * (1.0 - self.beta_2) * (tf.square(values) - v)
+        first.scatter_add(tf.IndexedSlices(of_m, rows))
+        second.scatter_add(tf.IndexedSlices(of_v, rows))
+        correction = tf.sqrt(1.0 - self.beta_2**step) / (1.0 - self.beta_1**step)
+        change = there * learning_rate * correction * (m + of_m) / (tf.sqrt(v + of_v) + self.epsilon)
+        variable.scatter_sub(tf.IndexedSlices(change, rows))
+
+
 class BertAdam(keras.optimizers.Optimizer):
     """Adam with decoupled weight decay and without bias correction (google-research/bert, `AdamWeightDecayOptimizer`).
 

@@ -28,6 +28,7 @@ OPTIMIZERS = {
     "bert_adamw": Kind("BertAdamW", BERT),
     "adamw": Kind("AdamW", BERT),
     "adam": Kind("Adam", _adam_like(beta2=0.98, epsilon=1e-9)),
+    "lazy_adam": Kind("LazyAdam", _adam_like()),
     "lamb": Kind("BertLamb", BERT),
     "lamb_corrected": Kind("Lamb", BERT),
     "adamax": Kind("Adamax", _adam_like()),

@@ -23,6 +23,11 @@ class Adam(Synced, adam.FusedAdam, keras.optimizers.Adam):
 
 
 @keras.saving.register_keras_serializable("xmodels")
+class LazyAdam(adam.LazyAdam, Synced, adam.FusedAdam, keras.optimizers.Adam):
+    """Adam that leaves alone the rows of tables that a step does not read: their moments do not fade, and they do not move on."""
+
+
+@keras.saving.register_keras_serializable("xmodels")
 class AdamW(Synced, adam.FusedAdam, keras.optimizers.AdamW):
     """Keras' AdamW (Loshchilov and Hutter, 2019), with bias correction."""
 

@@ -1,0 +1,106 @@
+"""Steps of fastText's classifier by gradient descent, as a `Learner` does them, by the functions of `texts`."""
+
+from collections.abc import Mapping
+
+import numba
+import numpy as np
+
+from xmodels.kernels import texts
+from xmodels.kernels.compiled_learner import Batch, Tables
+from xmodels.training.optimizers.optimizers import LazyAdam
+
+
+class TextSteps:
+    """Steps of a network and its task; weights and gradients are those of `Objective.score`.
+
+    Args:
+        backbone: `FastTextClassifier`.
+        task: `Classify` with a head that is a matrix.
+        optimizer: `Sgd` or `LazyAdam`, built, whose moments change too.
+        threads: of the processor. The result does not depend on it.
+    """
+
+    def __init__(self, backbone, task, optimizer, threads: int):
+        self.config, self.optimizer, self.threads = backbone.config, optimizer, threads
+        self.is_adam = isinstance(optimizer, LazyAdam)
+        variables = {"rows": backbone.rows.table.embeddings, "head": task.head.kernel}
+        moments = {}
+        if self.is_adam:
+            for name, variable in variables.items():
+                place = optimizer._get_variable_index(variable)
+                moments |= {f"{name} 1": optimizer._momentums[place], f"{name} 2": optimizer._velocities[place]}
+        self.tables = Tables(variables | moments)
+        self.last = np.full(variables["rows"].shape[0], -1, np.int32)
+        shares = task.class_weights
+        self.class_weights = np.array(shares, np.float32) if shares else np.ones(len(task.label_names), np.float32)
+
+    def run(self, weights: Mapping[str, np.ndarray], batches: Batch, rates: np.ndarray, step: int) -> np.ndarray:
+        """Changes the tables by steps, one behind the other.
+
+        Args:
+            weights: of `tables.arrays`.
+            batches: what network and task need, of as many batches as there are rates.
+            rates: float32 (n,), the learning rates.
+            step: how many steps were done before.
+
+        Returns:
+            (sum, weight) of the loss and of the accuracy of each step, float64 (n, 2, 2). A step with a loss that is not finite has
+            changed nothing.
+        """
+        numba.set_num_threads(self.threads)
+        rows = len(batches["labels"]) // len(rates)
+        parts = (slice(first, first + rows) for first in range(0, rows * len(rates), rows))
+        return np.stack([
+            self._step(weights, {name: value[part] for name, value in batches.items()}, rate, step + place)
+            for place, (part, rate) in enumerate(zip(parts, rates, strict=True))
+        ])  # fmt: skip
+
+    def _step(self, weights: Mapping[str, np.ndarray], batch: Batch, rate: np.float32, step: int) -> np.ndarray:
+        config, labels = self.config, batch["labels"].astype(np.int32)
+        counted = batch["example_weights"].astype(np.float32)
+        shares = counted * self.class_weights[labels]
+        total = float(shares.sum(dtype=np.float64))
+        count, length = batch["token_ids"].shape
+        table, head = weights["rows"], weights["head"]
+        rows, counts = np.empty((count, length * self._most(batch)), np.int32), np.empty(count, np.int32)
+        means, of_texts = np.empty((2, count, table.shape[1]), np.float32)
+        of_logits, losses, right = np.empty((count, head.shape[1]), np.float32), np.empty(count), np.empty(count)
+        texts.gradients_of(
+            table, head, batch["token_ids"], batch["character_ids"], batch["padding_mask"], labels,
+            (shares / max(total, 1e-5)).astype(np.float32), config.unknown_id, max(1, config.shortest_ngram), config.longest_ngram,
+            config.word_ngrams, config.buckets, rows, counts, means, of_texts, of_logits, losses, right,
+        )  # fmt: skip
+        if np.isfinite(losses[shares > 0]).all():
+            self._descend(weights, rows, counts, shares, of_texts, means.T @ of_logits, rate, step)
+        return np.array([
+            [np.where(shares > 0, losses * shares, 0.0).sum(), total], [(right * counted).sum(), counted.sum(dtype=np.float64)]
+        ])  # fmt: skip
+
+    def _descend(self, weights, rows, counts, shares, of_texts, of_head, rate: np.float32, step: int) -> None:
+        """Changes the tables by the gradients of texts, (B, D), and of the head, (D, C)."""
+        numbers, table, head = np.zeros(3, np.float32), weights["rows"], weights["head"]
+        first, second = (weights.get(f"rows {moment}", table) for moment in (1, 2))
+        if self.is_adam:
+            adam, count = self.optimizer, step + 1
+            numbers[:] = adam.beta_1, adam.beta_2, adam.epsilon
+            rate = np.float32(rate * (1.0 - adam.beta_2**count) ** 0.5 / (1.0 - adam.beta_1**count))
+            moments = (weights[f"head {moment}"].reshape(-1) for moment in (1, 2))
+            texts.adam(head.reshape(-1), *moments, of_head.reshape(-1), rate, numbers)
+        else:
+            head -= rate * of_head
+        before, different = np.empty((2, rows.size), np.int32)
+        count = texts.chain(rows, counts, shares, self.last, before, different)
+        texts.move(
+            table, first, second, different[:count], self.last, before, rows.shape[1], of_texts, np.float32(rate), numbers,
+            self.is_adam,
+        )  # fmt: skip
+
+    def _most(self, batch: Batch) -> int:
+        """Returns the most rows of a word: its own, those of its parts, and of the runs that begin with it."""
+        sizes = self.config.longest_ngram - max(1, self.config.shortest_ngram) + 1 if self.config.longest_ngram else 0
+        return 1 + sizes * batch["character_ids"].shape[2] + max(0, self.config.word_ngrams - 1)
+
+    def counts(self, batches: Batch, steps: int) -> np.ndarray:
+        """Returns the (sum, size) of the unit of `Objective.counts`, tokens, of each step: float64 (steps, 1, 2)."""
+        words = batches["padding_mask"].reshape(steps, -1)
+        return np.stack([words.sum(axis=1), np.full(steps, words.shape[1])], axis=1)[:, None].astype(np.float64)
