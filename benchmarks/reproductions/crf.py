@@ -137,7 +137,9 @@ def parsed(arguments):
     parser.add_argument("--checkpoint", help="A run or model folder. Default: random weights.")
     parser.add_argument("--sentences", type=int, nargs="+", default=[50, 100, 200, 500])
     parser.add_argument("--rates", nargs="+", default=["1e-4", "3e-4", "1e-3"])
-    parser.add_argument("--random_rates", nargs="+", default=["3e-4", "1e-3"], help="of networks of random weights")
+    parser.add_argument(
+        "--random_rates", nargs="+", default=["1e-4", "3e-4", "1e-3"], help="of networks of random weights"
+    )
     parser.add_argument("--steps", type=int, default=600)
     take_further_flags(parser)
     return parser.parse_args(arguments)
