@@ -1,5 +1,6 @@
 """Steps of fastText's classifier by gradient descent, as a `Learner` does them, by the functions of `texts`."""
 
+import math
 from collections.abc import Mapping
 
 import numba
@@ -32,6 +33,7 @@ class TextSteps:
         self.tables = Tables(variables | moments)
         self.last = np.full(variables["rows"].shape[0], -1, np.int32)
         shares = task.class_weights
+        self.room: dict[str, np.ndarray] = {}
         self.class_weights = np.array(shares, np.float32) if shares else np.ones(len(task.label_names), np.float32)
 
     def run(self, weights: Mapping[str, np.ndarray], batches: Batch, rates: np.ndarray, step: int) -> np.ndarray:
@@ -62,7 +64,7 @@ class TextSteps:
         total = float(shares.sum(dtype=np.float64))
         count, length = batch["token_ids"].shape
         table, head = weights["rows"], weights["head"]
-        rows, counts = np.empty((count, length * self._most(batch)), np.int32), np.empty(count, np.int32)
+        rows, counts = self._room("rows", (count, length * self._most(batch))), np.empty(count, np.int32)
         means, of_texts = np.empty((2, count, table.shape[1]), np.float32)
         of_logits, losses, right = np.empty((count, head.shape[1]), np.float32), np.empty(count), np.empty(count)
         texts.gradients_of(
@@ -88,7 +90,7 @@ class TextSteps:
             texts.adam(head.reshape(-1), *moments, of_head.reshape(-1), rate, numbers)
         else:
             head -= rate * of_head
-        before, different = np.empty((2, rows.size), np.int32)
+        before, different = (self._room(name, (rows.size,)) for name in ("before", "different"))
         count = texts.chain(rows, counts, shares, self.last, before, different)
         texts.move(
             table, first, second, different[:count], self.last, before, rows.shape[1], of_texts, np.float32(rate), numbers,
@@ -99,6 +101,13 @@ class TextSteps:
         """Returns the most rows of a word: its own, those of its parts, and of the runs that begin with it."""
         sizes = self.config.longest_ngram - max(1, self.config.shortest_ngram) + 1 if self.config.longest_ngram else 0
         return 1 + sizes * batch["character_ids"].shape[2] + max(0, self.config.word_ngrams - 1)
+
+    def _room(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        """Returns an array of int32 in memory that is kept: what is made anew for each step costs a page fault for each page."""
+        size = math.prod(shape)
+        if name not in self.room or self.room[name].size < size:
+            self.room[name] = np.empty(size, np.int32)
+        return self.room[name][:size].reshape(shape)
 
     def counts(self, batches: Batch, steps: int) -> np.ndarray:
         """Returns the (sum, size) of the unit of `Objective.counts`, tokens, of each step: float64 (steps, 1, 2)."""

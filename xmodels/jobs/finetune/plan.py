@@ -44,7 +44,7 @@ from xmodels.runs.report import PICTURES
 from xmodels.tasks.base.read import Data, Reader
 from xmodels.tasks.base.task import Task
 from xmodels.training.devices import distribution
-from xmodels.training.finetuning import LANGUAGE_MODEL, TASK, TEACHER_LAYERS, FineTuning, Phase
+from xmodels.training.finetuning import AUXILIARY_LM, LANGUAGE_MODEL, TASK, TEACHER_LAYERS, FineTuning, Phase
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.step.learner import Learner
 from xmodels.training.step.loss_weights import LossWeights
@@ -268,7 +268,8 @@ def _learner(
         batches = Batches(data.source, objective.transform(), rows, options.seed, keep, grouping)
         others = other_streams(data, finetuning, task, backbone, rows, options.seed)
         clip_norm, memory = 1.0 if options.clip_norm is None else options.clip_norm, step_options.memory_of(options)
-        is_alone = not (others or finetuning.groups or finetuning.models_language or options.tokens_per_batch)
+        weighted = finetuning.models_language or finetuning.loss_weights.keys() - {AUXILIARY_LM}
+        is_alone = not (others or finetuning.groups or weighted or options.tokens_per_batch)
         reason = text_learner.reason_against(
             strategy, backbone, objective, optimization, clip_norm, memory, is_alone, options.log_norms_steps
         )
