@@ -129,11 +129,12 @@ def train(words: list[str], system: str, loss: str, epochs: int, output: str, co
     begun, wall = measure.processor_seconds(), time.perf_counter()
     totals, _ = learner.train(iterator, tf.constant(steps - first))
     took = {"processor": measure.processor_seconds() - begun, "wall": time.perf_counter() - wall}
+    took["peak"] = measure.peak_megabytes()  # before the vectors are written, as of gensim
     values = {f"backbone.{name}": weight.numpy() for name, weight in named_weights(backbone).items()}
     found = fasttext.vectors_of_words(config, values, names) if own else backbone.word_vectors(values)
     word_vectors.write_binary(output, list(names), found)
     words_read = learner.count_units(totals.numpy())["words"][0]
-    return {"words": words_read, "vocabulary": len(names), "peak": measure.peak_megabytes(), **took}
+    return {"words": words_read, "vocabulary": len(names), **took}
 
 
 def of_gensim(python: str, words: list[str], system: str, loss: str, epochs: int, output: str, cores: int) -> dict:
