@@ -85,15 +85,17 @@ def of_ours(folder: str, rate: str, engine: str) -> dict[str, float]:
         overwrite="true",
     )
     write_json(f"{folder}/sizes.json", {"hidden_dim": WIDTH, "word_ngrams": PAIRS, "buckets": BUCKETS})
-    spent = {
-        passes: launch(
+
+    def trained(passes: int, name: str) -> float:
+        return launch(
             "finetune", task="classify", init_checkpoint="new:fasttext_classifier", model_config_file=f"{folder}/sizes.json",
             vocab_file=f"{folder}/words", train_file=f"{folder}/train.tsv", test_file=f"{folder}/test.tsv", learning_rate=rate,
             num_train_epochs=passes, train_batch_size=BATCH, max_seq_length=LONGEST, length_buckets="auto",
-            save_checkpoints_steps=10**6, step_engine=engine, model_dir=f"{folder}/{engine}-{passes}",
-        )
-        for passes in (FEW, MANY)
-    }  # fmt: skip
+            save_checkpoints_steps=10**6, step_engine=engine, model_dir=f"{folder}/{engine}-{name}",
+        )  # fmt: skip
+
+    trained(FEW, "first")  # Numba compiles
+    spent = {passes: trained(passes, str(passes)) for passes in (FEW, MANY)}
     answered = {
         name: launch(
             "predict",
