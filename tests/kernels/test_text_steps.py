@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.dataset import Batches
+from data_pipelines.errors import DataError
 from data_pipelines.units.characters import BEGIN_SENTENCE, END_SENTENCE, spell, spell_mark
 from xmodels.interfaces.reading import reading_without_system
 from xmodels.kernels.text_learner import TextLearner
@@ -119,6 +120,14 @@ def test_a_loss_that_is_not_finite_changes_nothing():
         losses = steps.run(weights, batch_of(np.random.default_rng(0)), np.array([0.1], np.float32), 0)
     assert np.isnan(losses[0, 0, 0])
     np.testing.assert_array_equal(network.rows.table.embeddings.numpy(), before)
+
+
+@pytest.mark.parametrize(("name", "most"), [("token_ids", len(WORDS)), ("labels", LABELS)])
+def test_numbers_that_no_row_has_are_told(name, most):
+    steps, batch = steps_of(*make("runs"), optimizer_of("sgd")), batch_of(np.random.default_rng(0))
+    batch[name].flat[0] = most
+    with steps.tables.arrays() as weights, pytest.raises(DataError, match=f"{name}: found 0 to {most}, expected 0 to"):
+        steps.run(weights, batch, np.array([0.1], np.float32), 0)
 
 
 @pytest.mark.parametrize("name", ["sgd", "lazy_adam"])

@@ -25,7 +25,12 @@ def reason_against(
         is_alone: whether there is one stream of batches, of a fixed number of rows, and all weights learn alike.
     """
     is_plain = type(objective) is Classify and not objective.label_counts and is_linear(objective)
-    whole = type(backbone) is FastTextClassifier and not backbone.config.kept_buckets
+    config = backbone.config
+    whole = (
+        type(backbone) is FastTextClassifier
+        and not config.kept_buckets
+        and (config.buckets or not config.longest_ngram)
+    )
     return first_reason({
         "the network is no whole fasttext_classifier": whole,
         "the task is not --task=classify with one linear layer, no dropout and the published pooling": is_plain,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numba
 import numpy as np
 
+from data_pipelines.errors import DataError
 from xmodels.kernels import texts
 from xmodels.kernels.compiled_learner import Batch, Tables
 from xmodels.training.optimizers.optimizers import LazyAdam
@@ -59,11 +60,13 @@ class TextSteps:
 
     def _step(self, weights: Mapping[str, np.ndarray], batch: Batch, rate: np.float32, step: int) -> np.ndarray:
         config, labels = self.config, batch["labels"].astype(np.int32)
+        table, head = weights["rows"], weights["head"]
+        check_range("token_ids", batch["token_ids"], len(table) - config.buckets)
+        check_range("labels", labels, head.shape[1])
         counted = batch["example_weights"].astype(np.float32)
         shares = counted * self.class_weights[labels]
         total = float(shares.sum(dtype=np.float64))
         count, length = batch["token_ids"].shape
-        table, head = weights["rows"], weights["head"]
         rows, counts = self._room("rows", (count, length * self._most(batch))), np.empty(count, np.int32)
         means, of_texts = np.empty((2, count, table.shape[1]), np.float32)
         of_logits, losses, right = np.empty((count, head.shape[1]), np.float32), np.empty(count), np.empty(count)
@@ -113,3 +116,9 @@ class TextSteps:
         """Returns the (sum, size) of the unit of `Objective.counts`, tokens, of each step: float64 (steps, 1, 2)."""
         words = batches["padding_mask"].reshape(steps, -1)
         return np.stack([words.sum(axis=1), np.full(steps, words.shape[1])], axis=1)[:, None].astype(np.float64)
+
+
+def check_range(name: str, values: np.ndarray, limit: int) -> None:
+    """Raises a DataError unless all values are row numbers below a limit: compiled code would write beside a table."""
+    if values.size and not (values.min() >= 0 and values.max() < limit):
+        raise DataError(f"{name}: found {values.min()} to {values.max()}, expected 0 to {limit - 1}.")
