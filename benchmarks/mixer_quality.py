@@ -33,11 +33,11 @@ LENGTH = 2048
 PLACES, CHOICES, ASKED, NEAR_GAP, GAP = 8, 8, 32, 32, 1088
 FIRST, VOCABULARY = 4, 260  # ids of bytes begin behind those of special tokens
 CLS, SEP = 2, 3
-BATCH, COPIES = {BYTES: 2, COPY: 2, BOOKS: 4}, 48  # rows of a step; held-out rows of each part
+BATCH, COPIES = {BYTES: 1, COPY: 2, BOOKS: 2}, 48  # rows of a step; held-out rows of each part
 PHASES = {COPY: (("near", 0.75, 8), ("train", 0.25, BATCH[COPY]))}  # part, share of the time, rows of a step
-SIZES = {"num_layers": 4, "num_heads": 4, "hidden_dim": 128, "intermediate_dim": 512}
+SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 128, "intermediate_dim": 512}
 SIZES_OF_COPY = {"num_layers": 2, "num_heads": 2, "hidden_dim": 64, "intermediate_dim": 256}
-SHARE = {BYTES: 1.0, COPY: 1.5, BOOKS: 0.5}  # of `--seconds`
+SHARE = {BYTES: 1.0, COPY: 1.5, BOOKS: 0.8}  # of `--seconds`
 PROBE = {BYTES: 1 / 3, COPY: 1.0, BOOKS: 1 / 3}  # of that, to choose a rate
 RATES, SEEDS = {BYTES: ("5e-4", "2e-3"), COPY: ("7e-4", "1.4e-3"), BOOKS: ("5e-4", "2e-3")}, (1, 2, 3)
 UNIT = {BYTES: "bits a byte", COPY: "letters right, %", BOOKS: "passages right, %"}
@@ -151,7 +151,7 @@ def learner_of(made, arrays: dict, batch: int, rate: float = 1e-3, seed: int = 0
         backbone, objective = made()
         batches = batches_of(arrays, batch, seed)
         numbers = Optimization(
-            optimizer="adamw", learning_rate=rate, num_warmup_steps=30, num_steps=1_000_000, schedule="constant", weight_decay=0.01
+            optimizer="adamw", learning_rate=rate, num_warmup_steps=10, num_steps=1_000_000, schedule="constant", weight_decay=0.01
         )  # fmt: skip
         learner = Learner(
             strategy, backbone, single(objective, batches), numbers.make_optimizer(), jit_compile=jit_compile
