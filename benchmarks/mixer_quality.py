@@ -102,7 +102,7 @@ def copies(gap: int, count: int, seed: int) -> dict[str, np.ndarray]:
 
 
 def parts_of_books(texts: list[bytes]) -> dict[str, dict]:
-    """Returns passages of the commonest words: of training each 64 words on, of the others 10 of each text."""
+    """Returns passages of the commonest words, as many of each text, 10 where they are held out."""
     words = [WORD.findall(text.decode("utf-8", "replace").lower()) for text in texts]
     cut = {"train": (0.0, 0.7), "dev": (0.7, 0.85), "test": (0.85, 1.0)}
     pieces = {part: [each[int(a * len(each)) : int(b * len(each))] for each in words] for part, (a, b) in cut.items()}
@@ -114,7 +114,7 @@ def parts_of_books(texts: list[bytes]) -> dict[str, dict]:
         for label, piece in enumerate(each):
             known = np.array([ids.get(word, FIRST) for word in piece], "int32")
             last = len(known) - (LENGTH - 2)
-            begins = range(0, last, 64) if part == "train" else np.linspace(0, last, 10).astype(int)
+            begins = np.linspace(0, last, 1000 if part == "train" else 10).astype(int)
             passages += [[CLS, *known[begin : begin + LENGTH - 2], SEP] for begin in begins]
             labels += [label] * len(begins)
         tokens = np.array(passages, "int32")
@@ -140,6 +140,7 @@ def names_for(task: str) -> list[str]:
 
 def network(task: str, mixer: str, length: int, num_labels: int = 0, sizes: dict = SIZES):
     """Returns the backbone and the objective."""
+    from xmodels.interfaces.reading import Reading
     from xmodels.models.bert import Bert, BertConfig
     from xmodels.models.gpt2 import Gpt2, Gpt2Config
     from xmodels.objectives.causal_lm import CausalLM
@@ -151,7 +152,7 @@ def network(task: str, mixer: str, length: int, num_labels: int = 0, sizes: dict
         mixer_numbers=efficient_attention.numbers_of(mixer, length),
     )  # fmt: skip
     if task == BOOKS:
-        return Bert(config).initialize(), Classify(config, range(num_labels))
+        return Bert(config).initialize(), Classify(config, range(num_labels), Reading(pooling="mean+max"))
     return Gpt2(config).initialize(), CausalLM()
 
 
