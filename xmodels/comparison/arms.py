@@ -5,7 +5,7 @@ import dataclasses
 from xmodels import systems
 from xmodels.comparison.plan import Plan, System
 
-MAJORITY, BAG, VECTORS, RANDOM = "majority", "bag_of_words", "word_vectors", "random"
+MAJORITY, BAG, VECTORS, RANDOM, NETWORK = "majority", "bag_of_words", "word_vectors", "random", "network"
 WORDS = {"tokenizer": "words"}  # what word vectors are of
 
 
@@ -14,9 +14,9 @@ class Arm:
     """One row of the tables.
 
     Attributes:
-        kind: "network", fine-tuned after pretraining; "random", fine-tuned from random weights; "word_vectors", averaged; "majority";
-            "bag_of_words".
-        called: the system, as `pretrain --system` names it; None where there is none.
+        kind: "network", fine-tuned after pretraining, or without one; "random", fine-tuned from random weights; "word_vectors",
+            averaged; "majority"; "bag_of_words".
+        called: the system, as `pretrain --system` names it; None where nothing is pretrained.
         of: the arm whose pretraining gives the size and the vocabulary of random weights.
         start: the arm whose pretraining it begins from; the first one that is pretrained alike, so that none is made twice.
     """
@@ -30,7 +30,7 @@ class Arm:
 
     @property
     def is_network(self) -> bool:
-        return self.kind in ("network", RANDOM)
+        return self.kind in (NETWORK, RANDOM)
 
 
 def list_arms(plan: Plan) -> list[Arm]:
@@ -43,10 +43,11 @@ def list_arms(plan: Plan) -> list[Arm]:
         found.append(
             Arm(f"{RANDOM}-{name}", RANDOM, system, system.system or name, name, _pretrained_alike(plan, name))
         )
-    return found + [
-        Arm(name, "network", system, system.system or name, start=_pretrained_alike(plan, name))
-        for name, system in plan.systems.items()
-    ]
+    for name, system in plan.systems.items():
+        kind = VECTORS if system.averaged else NETWORK
+        pretrained = () if system.new else (system.system or name, None, _pretrained_alike(plan, name))
+        found.append(Arm(name, kind, system, *pretrained))
+    return found
 
 
 def _pretrained_alike(plan: Plan, name: str) -> str:

@@ -84,11 +84,10 @@ class WordVectors:
     """Vectors of a run, with the tokenizer that parts texts into its words."""
 
     def __init__(self, run: str):
-        from xmodels.conversion import convert
-        from xmodels.models.folder import model_class
+        from xmodels.conversion import convert, word_vectors
 
         loaded = convert.load(run)
-        self.table = np.asarray(model_class(loaded.model).word_vectors(loaded.values), np.float32)
+        self.table = np.asarray(word_vectors.table_of(loaded), np.float32)
         self.tokenizer = loaded.tokenizer.open()
         self.special = set(self.tokenizer.vocabulary.special_ids)
 

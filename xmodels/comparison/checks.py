@@ -1,7 +1,6 @@
 """Reads a plan and checks all of it before anything runs: keys, types, names, flags, files."""
 
 import dataclasses
-import difflib
 import glob
 import importlib
 import os
@@ -10,15 +9,14 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
-from data_pipelines import layout, strict_yaml
+from data_pipelines import strict_yaml
 from data_pipelines.errors import ReportedError, UsageError
 from data_pipelines.files import file_sha256
 from data_pipelines.options.declaration import Option, nearest, options_of
 from data_pipelines.schema import Location, convert, fields
-from xmodels import systems
-from xmodels.comparison.arms import BAG, MAJORITY, RANDOM, VECTORS, list_arms
-from xmodels.comparison.labelled import check_tasks, get_flag
-from xmodels.comparison.plan import BEST, NAME, Plan, System
+from xmodels.comparison.arm_checks import check_arms, check_name, check_networks
+from xmodels.comparison.labelled import check_tasks
+from xmodels.comparison.plan import Corpus, Plan
 from xmodels.tasks.base import find
 
 OPTIONS = {
@@ -35,6 +33,7 @@ OWN = {
     },
     "create_pretraining_data": {
         "input_file": "corpus.train", "language": "language", "vocab_file": "vocabulary", "output_dir": None, "resume": None,
+        "target_file": "corpus.train_target",
         "max_seq_length": "pretraining.max_seq_length", "overwrite": None, "task": None, "num_tasks": None,
     },
     "pretrain": {
@@ -42,10 +41,11 @@ OWN = {
         "model_dir": None, "num_train_steps": "budget", "resume": None, "seed": "pretraining.seeds",
         "eval_every": "pretraining.evaluations", "eval_steps": "pretraining.eval_steps", "dry_run": None,
         "max_seq_length": "pretraining.max_seq_length", "log_steps": None, "input_file": None, "vocab_file": None,
-        "tokens_per_batch": "pretraining.train_batch_size",
+        "tokens_per_batch": "pretraining.train_batch_size", "init_vectors": "systems.NAME.vectors",
     },
     "finetune": {
-        "task": "tasks.NAME.task", "init_checkpoint": None, "random_init": "baselines.random", "train_file": "tasks.NAME.train",
+        "task": "tasks.NAME.task", "init_checkpoint": "systems.NAME.new", "vocab_file": "systems.NAME.vocabulary",
+        "init_vectors": "systems.NAME.vectors", "random_init": "baselines.random", "train_file": "tasks.NAME.train",
         "eval_file": "tasks.NAME.dev", "test_file": "tasks.NAME.test", "model_dir": None, "resume": None, "dry_run": None,
         "seed": "finetuning.seeds", "data_dir": None, "text_column": "tasks.NAME.text_column",
         "delimiter": None, "text_pair_column": "tasks.NAME.text_pair_column", "label_column": "tasks.NAME.label_column",
@@ -85,7 +85,7 @@ def read_plan(path: str, variables: Mapping[str, str]) -> tuple[Plan, Lined]:
     _check_keys(value, Plan, place)
     plan = convert(value, Plan, place)
     _check_budget(plan, place.at("budget"))
-    _check_arms(plan, place)
+    check_arms(plan, place)
     _check_tasks(plan, place)
     _check_flags(plan, place)
     return plan, place
@@ -98,21 +98,19 @@ def check_surroundings(plan: Plan, place: Lined) -> list[str]:
         ReportedError: of the kind that fits.
     """
     warnings = check_files(plan, place)
-    for name, system in plan.systems.items():
-        _check_system(name, system, place.at("systems").at(name))
-        _check_lengths(plan, name, system, place)
-    if plan.baselines.word_vectors:
-        _check_size(
-            systems.for_baseline(VECTORS), plan.baselines.word_vectors.size, place.at("baselines").at("word_vectors")
-        )
+    check_networks(plan, place)
     return warnings
 
 
 def check_files(plan: Plan, place: Lined) -> list[str]:
     """Returns what is wrong with the corpora and tables, without a look at any system. Returns warnings."""
-    for name in ("train", "heldout"):
-        _check_corpus(getattr(plan.corpus, name), place.at("corpus").at(name))
-    _check_apart(plan, place.at("corpus").at("heldout"))
+    own = [(system.corpus, place.at("systems").at(name).at("corpus")) for name, system in plan.systems.items()]
+    for corpus, here in [(plan.corpus, place.at("corpus")), *own]:
+        if corpus is not None:
+            for name in ("train", "heldout", "train_target", "heldout_target"):
+                if getattr(corpus, name):
+                    _check_corpus(getattr(corpus, name), here.at(name))
+            _check_apart(corpus, here.at("heldout"))
     return check_tasks(plan, place.at("tasks"))
 
 
@@ -143,50 +141,12 @@ def _check_budget(plan: Plan, place: Lined) -> None:
         )
 
 
-def _check_arms(plan: Plan, place: Lined) -> None:
-    if not plan.systems:
-        raise place.at("systems").fault("`systems` must name one system at least. Found: none.")
-    known = systems.names()
-    for name, system in plan.systems.items():
-        here = place.at("systems").at(name)
-        _check_name(name, here)
-        if name in (MAJORITY, BAG, VECTORS, BEST) or name.startswith(f"{RANDOM}-"):
-            raise here.fault(f"`{here.key}`: this name is that of a baseline. Choose another.")
-        if (system.system or name) not in known:
-            near = difflib.get_close_matches(system.system or name, known, 3) or known
-            key = here.at("system").key if system.system else here.key
-            raise here.at("system").fault(
-                f"`{key}`: there is no system {system.system or name!r}. Did you mean {' or '.join(near)}? An arm of another "
-                "name says which system it is with `system`."
-            )
-    for i, name in enumerate(plan.baselines.random):
-        if name not in plan.systems:
-            here = place.at("baselines").at("random").at(i)
-            raise here.fault(f"`{here.key}`: {name!r} is none of `systems`.{nearest(name, plan.systems)}")
-    trained = systems.for_baseline(VECTORS)
-    if plan.baselines.word_vectors and plan.baselines.word_vectors.system not in (None, trained):
-        here = place.at("baselines").at("word_vectors").at("system")
-        raise here.fault(f"`{here.key}`: word vectors are those of {trained}; leave the key out.")
-    names = [arm.name for arm in list_arms(plan)]
-    if plan.reference not in (BEST, *names):
-        raise place.at("reference").fault(
-            f"`reference`: there is no arm {plan.reference!r}.{nearest(plan.reference, (BEST, *names))}"
-        )
-
-
-def _check_name(name: str, place: Lined) -> None:
-    if not re.fullmatch(NAME, name):
-        raise place.fault(
-            f"`{place.key}`: a name is part of file names, so it holds letters, digits, `_`, `-` and `.` only. Found: {name!r:.60}."
-        )
-
-
 def _check_tasks(plan: Plan, place: Lined) -> None:
     if not plan.tasks:
         raise place.at("tasks").fault("`tasks` must name one task at least. Found: none.")
     for name, task in plan.tasks.items():
         here = place.at("tasks").at(name)
-        _check_name(name, here)
+        check_name(name, here)
         if task.task in find.able("NEEDS_PAIRS") and task.text_pair_column is None:
             raise here.fault(f"`{here.key}`: {task.task} compares two texts; name the second with text_pair_column.")
         paths = [task.train, task.dev, task.test]
@@ -202,14 +162,18 @@ def _check_tasks(plan: Plan, place: Lined) -> None:
 def _check_flags(plan: Plan, place: Lined) -> None:
     """Checks that every flag of the plan is one of its verb, and none that the comparison gives itself."""
     shared = set(_options("train_vocabulary")) & set(_options("create_pretraining_data"))
-    for name in plan.corpus.flags:
-        if name not in shared:
-            here = place.at("corpus").at("flags")
-            raise here.at(name).fault(
-                f"`{here.at(name).key}`: is not a flag of how text is read.{nearest(name, shared)}"
-            )
+    several = [(system, place.at("systems").at(name)) for name, system in plan.systems.items()]
+    corpora = [
+        (plan.corpus, place.at("corpus")),
+        *((each.corpus, here.at("corpus")) for each, here in several if each.corpus),
+    ]
+    for corpus, here in corpora:
+        for name in corpus.flags:
+            if name not in shared:
+                key = here.at("flags").at(name)
+                raise key.fault(f"`{key.key}`: is not a flag of how text is read.{nearest(name, shared)}")
     found: list[tuple[str, Mapping[str, Any], Lined]] = [
-        ("create_pretraining_data", plan.corpus.flags, place.at("corpus").at("flags")),
+        *(("create_pretraining_data", corpus.flags, here.at("flags")) for corpus, here in corpora),
         ("train_vocabulary", plan.vocabulary.flags, place.at("vocabulary").at("flags")),
         ("create_pretraining_data", plan.records, place.at("records")),
         ("pretrain", plan.pretraining.flags, place.at("pretraining").at("flags")),
@@ -219,7 +183,6 @@ def _check_flags(plan: Plan, place: Lined) -> None:
     ]
     for name, task in plan.tasks.items():
         found.append(("finetune", task.flags, place.at("tasks").at(name).at("flags")))
-    several = [(system, place.at("systems").at(name)) for name, system in plan.systems.items()]
     if plan.baselines.word_vectors:
         several.append((plan.baselines.word_vectors, place.at("baselines").at("word_vectors")))
     for system, here in several:
@@ -268,9 +231,9 @@ def _check_corpus(text: str, place: Lined) -> None:
             raise place.fault(f"`{place.key}`: {pattern}: no such file. Check the path.")
 
 
-def _check_apart(plan: Plan, place: Lined) -> None:
+def _check_apart(corpus: Corpus, place: Lined) -> None:
     """Checks that the held-out text is not the one that is learnt: another file, and not a copy of one."""
-    learnt, held_out = (_facts(text) for text in (plan.corpus.train, plan.corpus.heldout))
+    learnt, held_out = (_facts(text) for text in (corpus.train, corpus.heldout))
     for path, found in held_out.items():
         for other, facts in learnt.items():
             if found[0] == facts[0] or (found[1] == facts[1] and file_sha256(path) == file_sha256(other)):
@@ -285,41 +248,3 @@ def _facts(text: str) -> dict[str, tuple[str, int]]:
     patterns = (re.sub(r":[0-9.]+$", "", part.strip()) for part in text.split(","))
     names = [name for pattern in patterns if not pattern.startswith("tfds:") for name in glob.glob(pattern)]
     return {name: (os.path.realpath(name), os.path.getsize(name)) for name in names if os.path.isfile(name)}
-
-
-def _check_size(name: str, size: str, place: Lined) -> None:
-    sizes = systems.load(name).SIZES
-    if size not in sizes:
-        raise place.at("size").fault(f"`{place.at('size').key}`: {name} has no size {size!r}.{nearest(size, sizes)}")
-
-
-def _check_lengths(plan: Plan, name: str, system: System, place: Lined) -> None:
-    """Checks that the network has positions for the texts of every task."""
-    from xmodels.comparison.networks import num_positions
-
-    longest = num_positions(plan, name, system)
-    for task, each in plan.tasks.items():
-        length = system.finetune.get("max_seq_length", get_flag(plan, each, "max_seq_length", 0))
-        longer = system.finetune.get("extend_positions", get_flag(plan, each, "extend_positions", False))
-        if longest and isinstance(length, int) and length > longest and not longer:
-            here = place.at("tasks").at(task)
-            raise here.fault(
-                f"`{here.key}`: max_seq_length is {length}, but the network of `systems.{name}` has {longest} positions. Give "
-                f"finetuning.flags a max_seq_length of {longest} or less."
-            )
-
-
-def _check_system(name: str, system: System, place: Lined) -> None:
-    """Checks that the size exists, that the system reads records of this kind, and that a task can be learnt."""
-    from xmodels.comparison.networks import list_packings
-
-    called = system.system or name
-    _check_size(called, system.size, place)
-    fitting, found = list_packings(called, system.size, system.flags.get("set")), system.records.get("packing")
-    if found is not None and found not in fitting:
-        here = place.at("records").at("packing")
-        raise here.fault(f"`{here.key}`: {called} cannot frame records of {found}. Expected: {' or '.join(fitting)}.")
-    if layout.find(found or fitting[0]).read_as:
-        raise place.fault(
-            f"`{place.key}`: {called} learns from {found or fitting[0]}, not from the text that all share."
-        )

@@ -7,6 +7,9 @@ from data_pipelines.options import settings
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from xmodels import systems
 from xmodels.comparison.plan import Plan, System
+from xmodels.conversion import word_vectors
+from xmodels.models.folder import model_class
+from xmodels.tasks.base import new
 from xmodels.training.recipe import Records
 from xmodels.training.small import is_small
 
@@ -53,6 +56,11 @@ def list_packings(name: str, size: str, own: str | None = None) -> tuple[str, ..
     return systems.recipe(system, vocabulary, Records(), config, options).packings
 
 
+def has_word_vectors(name: str) -> bool:
+    """Returns whether the network of a system has vectors of single words."""
+    return word_vectors.has_vectors(systems.model_of(systems.load(name)))
+
+
 def needs_words(name: str) -> bool:
     """Returns whether a system hides whole words, which the records must mark."""
     return systems.load(name).NEEDS_WORDS
@@ -95,6 +103,11 @@ def estimate(name: str, size: str, vocabulary_size: int, length: int, own: str |
 
 
 def estimate_system(plan: Plan, name: str, system: System) -> Estimate:
-    """Returns that of a system of a plan, which is called `name`."""
+    """Returns that of a system of a plan, which is called `name`; of a network without pretraining, of which less is known, its
+    width and layers alone count."""
     size, own = _sizes(plan, system)
+    if system.new:
+        numbers = new.sizes_of(model_class(system.new))[system.size]
+        block = 8 * numbers["hidden_dim"] ** 2 * numbers.get("num_layers", 1)
+        return Estimate(block + size * numbers.get("embedding_dim", numbers["hidden_dim"]), 6 * block)
     return estimate(name, system.size, size, plan.pretraining.max_seq_length, own)

@@ -48,10 +48,16 @@ class Budget:
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """Text to pretrain on and text that is held out; `flags` are those of how it is read, such as `input_format`."""
+    """Text to pretrain on and text that is held out; `flags` are those of how it is read, such as `input_format`.
+
+    Attributes:
+        train_target, heldout_target: the translations, for systems that learn from them.
+    """
 
     train: str
     heldout: str
+    train_target: str | None = None
+    heldout_target: str | None = None
     flags: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
@@ -86,16 +92,24 @@ class Pretraining:
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """One system; what it leaves out is that of the plan.
+    """One system, or a network without pretraining; what it leaves out is that of the plan.
 
     Attributes:
         system: as `pretrain --system` names it; by default the name of the arm.
+        new: a network that is not pretrained, as `finetune --init_checkpoint=new:NAME` names it.
+        averaged: whether its word vectors are averaged and read by logistic regression, instead of a fine-tuning.
+        vectors: the system whose word vectors its table begins with.
+        corpus: text of its own, such as translations.
         records, flags, finetune: flags of `create_pretraining_data`, `pretrain` and `finetune`, which go before those of all.
         max_steps: at most so many, even if that is less than the budget.
     """
 
     system: str | None = None
     size: str = "tiny"
+    new: str | None = None
+    averaged: bool = False
+    vectors: str | None = None
+    corpus: Corpus | None = None
     vocabulary: Vocabulary | None = None
     records: dict[str, Any] = dataclasses.field(default_factory=dict)
     flags: dict[str, Any] = dataclasses.field(default_factory=dict)

@@ -22,6 +22,7 @@ DEV = "evaluation accuracy"  # in the results of a fine-tuning
 MEASURED = ("processor_minutes", "device_minutes", "flops")  # budgets that need a probe
 LINES = 50  # of the log of a pretraining
 PROBE_LINES = 10
+WITHOUT = ("eval_data_dir", "init_vectors", "freeze_vectors")  # flags that a probe lacks: vectors are there later
 ASSUMED_FLOPS = 2e10  # a second of one process, where nothing was measured yet
 
 
@@ -98,13 +99,16 @@ def make_agenda(plan: Plan, known: Workspace, only: Sequence[str] = ()) -> Agend
 class _Planning:
     def __init__(self, plan: Plan, known: Workspace):
         self.plan, self.known = plan, known
+        self.everyone = {arm.name: arm for arm in list_arms(plan)}
         self.found: list[Stage] = []
+        self.pretrained: dict[str, Pretrained] = {}
         self.waiting: list[str] = []
 
     def agenda(self, arms: Sequence[Arm]) -> Agenda:
-        everyone = {arm.name: arm for arm in list_arms(self.plan)}
-        needed = dict.fromkeys(arm.start for arm in arms if arm.system)  # random weights have the size of a system
-        pretrained = {name: self._add_probe(everyone[name]) for name in needed}
+        givers = [self.everyone[arm.system.vectors].start for arm in arms if arm.system and arm.system.vectors]
+        # Random weights have the size of a system; what others begin with comes first.
+        needed = dict.fromkeys([*givers, *(arm.start for arm in arms if arm.start)])
+        pretrained = self.pretrained = {name: self._add_probe(self.everyone[name]) for name in needed}
         if self.plan.budget.kind in MEASURED:
             open_ = [p.probe for p in pretrained.values() if not self.known.is_decided(p.probe)]
         else:
@@ -114,7 +118,7 @@ class _Planning:
             if each.num_steps is None:
                 if each.cost is None:
                     self.waiting.append(f"{each.arm.name}: the number of steps, which the probes tell")
-            else:
+            elif self._has_vectors(each.arm):
                 self._pretrain(each)
         learnt = {}
         for arm in arms:
@@ -132,7 +136,8 @@ class _Planning:
             number = plan.pretraining.probe_steps
             flags = self._pretraining_flags(arm, {}, number, number // PROBE_LINES)  # what is tuned changes no cost
             flags |= {"eval_every": 10**9, "eval_steps": 1, "save_checkpoints_steps": 10**9, "keep_checkpoint_max": 1}
-            del flags["eval_data_dir"]
+            for name in WITHOUT:
+                flags.pop(name, None)
             found.probe = self._add(make_stage(stages.PROBE, f"probe {arm.name}", "pretrain", flags, arm.name))
             found.cost = self.known.cost(found.probe, found.tokens)
         return found
@@ -184,22 +189,42 @@ class _Planning:
         system, numbers = arm.system, self.plan.pretraining
         flags = {
             "system": arm.called, "size": system.size, "data_dir": self._records(arm, "train"),
-            "eval_data_dir": self._records(arm, "heldout"), "train_batch_size": numbers.train_batch_size, "seed": numbers.seeds[0],
+            "eval_data_dir": self._records(arm, "heldout"), "init_vectors": self._vectors(arm),
+            "train_batch_size": numbers.train_batch_size, "seed": numbers.seeds[0],
             **({} if arm.kind == VECTORS else numbers.flags), **system.flags, **candidate,
         }  # fmt: skip
         return flags | {"num_train_steps": number, "log_steps": max(1, log_steps)}
 
+    def _has_vectors(self, arm: Arm) -> bool:
+        """Returns whether the run is known whose vectors it begins with, if it does."""
+        if not arm.system.vectors or self._vectors(arm) is not None:
+            return True
+        message = f"{arm.name}: the word vectors of {arm.system.vectors}"
+        if message not in self.waiting:
+            self.waiting.append(message)
+        return False
+
+    def _vectors(self, arm: Arm) -> Stage | None:
+        """Returns the run whose vectors an arm begins with; None where it begins without, or where that run is not known yet."""
+        giver = arm.system.vectors
+        runs = self.pretrained[self.everyone[giver].start].runs if giver and self.pretrained else []
+        return runs[0] if runs else None
+
     def _own_vocabulary(self, arm: Arm) -> Vocabulary:
-        usual = Vocabulary(self.plan.vocabulary.size, **WORDS) if arm.kind == VECTORS else self.plan.vocabulary
+        is_of_words = arm.kind == VECTORS or arm.system.vectors
+        usual = Vocabulary(self.plan.vocabulary.size, **WORDS) if is_of_words else self.plan.vocabulary
         return arm.system.vocabulary or usual
 
     def _vocabulary(self, arm: Arm) -> Stage:
         plan, chosen = self.plan, self._own_vocabulary(arm)
+        corpus = arm.system.corpus or plan.corpus
+        files = ",".join(filter(None, (corpus.train, corpus.train_target)))
         flags = {
-            "input_file": Input(plan.corpus.train), "language": plan.language, "tokenizer": chosen.tokenizer,
-            "vocab_size": chosen.size, **plan.corpus.flags, **chosen.flags,
+            "input_file": Input(files), "language": plan.language, "tokenizer": chosen.tokenizer,
+            "vocab_size": chosen.size, **corpus.flags, **chosen.flags,
         }  # fmt: skip
-        return make_stage(stages.VOCABULARY, f"vocabulary {chosen.tokenizer} {chosen.size}", "train_vocabulary", flags)
+        title = " ".join(["vocabulary", chosen.tokenizer, str(chosen.size), *([arm.name] if arm.system.corpus else [])])
+        return make_stage(stages.VOCABULARY, title, "train_vocabulary", flags)
 
     def _records(self, arm: Arm, part: str) -> Stage:
         plan, given = self.plan, dict(self.plan.records)
@@ -216,11 +241,15 @@ class _Planning:
             given.setdefault("max_predictions_per_seq", max(1, math.ceil(rate * length)))
             if networks.needs_words(arm.called):
                 given.setdefault("do_whole_word_mask", True)
+        corpus = arm.system.corpus or plan.corpus
+        target = getattr(corpus, f"{part}_target")
         flags = {
-            "input_file": Input(getattr(plan.corpus, part)), "language": plan.language, "vocab_file": self._vocabulary(arm),
-            "packing": packing, "max_seq_length": plan.pretraining.max_seq_length, **plan.corpus.flags, **given,
+            "input_file": Input(getattr(corpus, part)), "target_file": target and Input(target), "language": plan.language,
+            "vocab_file": self._vocabulary(arm), "packing": packing, "max_seq_length": plan.pretraining.max_seq_length,
+            **corpus.flags, **given,
         }  # fmt: skip
-        title = f"records {packing} {self._own_vocabulary(arm).tokenizer} {part}"
+        own_text = [arm.name] if arm.system.corpus else []
+        title = " ".join(["records", packing, self._own_vocabulary(arm).tokenizer, part, *own_text])
         return make_stage(stages.RECORDS, title, "create_pretraining_data", flags)
 
     def _learn(self, arm: Arm, name: str, pretrained: Pretrained | None) -> Learnt:
@@ -229,40 +258,55 @@ class _Planning:
             sources = pretrained.runs if pretrained else [None]
             found.baselines = [self._add(self._baseline(arm, name, task, source)) for source in sources]
             return found
-        if not pretrained.runs:
+        is_ready = pretrained.runs if pretrained else self._has_vectors(arm)
+        if not is_ready:
             return found
+        is_estimate = bool(pretrained and pretrained.is_estimate)
         numbers = self.plan.finetuning
         for candidate in combinations(numbers.tune):
             places = range(numbers.tuning_seeds)
-            runs = [
-                self._finetuning(arm, name, task, pretrained, candidate, place, pretrained.is_estimate)
-                for place in places
-            ]
+            runs = [self._finetuning(arm, name, task, pretrained, candidate, place, is_estimate) for place in places]
             found.tried.append((candidate, [self._add(run) for run in runs]))
         found.chosen = self._choose(
             [runs for _, runs in found.tried], lambda run: self.known.results(run)[DEV],
             f"{arm.name}, {name}: the numbers that are best on the development file",
         )  # fmt: skip
         if found.chosen is not None:
-            is_estimate = self._is_open([runs for _, runs in found.tried])
-            is_estimate |= pretrained.is_estimate
+            is_estimate |= self._is_open([runs for _, runs in found.tried])
             for place, seed in enumerate(numbers.seeds):
                 run = self._finetuning(arm, name, task, pretrained, found.tried[found.chosen][0], place, is_estimate)
                 found.runs.append((seed, self._add(run), self._add(self._answers(arm, name, task, run, seed))))
         return found
 
     def _finetuning(
-        self, arm: Arm, name: str, task: Task, pretrained: Pretrained, candidate: Mapping, place: int, is_estimate: bool
+        self,
+        arm: Arm,
+        name: str,
+        task: Task,
+        pretrained: Pretrained | None,
+        candidate: Mapping,
+        place: int,
+        is_estimate: bool,
     ) -> Stage:
         seed = self.plan.finetuning.seeds[place]
-        flags = {  # random weights take nothing but sizes and vocabulary from there
-            "task": task.task, "init_checkpoint": pretrained.start(0 if arm.of else place), "random_init": True if arm.of else None,
-            "train_file": Input(task.train), "eval_file": Input(task.dev), **task.columns(),
-            **self.plan.finetuning.flags, **task.flags, **arm.system.finetune, **candidate, "seed": seed,
+        flags = {
+            "task": task.task, **self._beginning(arm, pretrained, place), "train_file": Input(task.train),
+            "eval_file": Input(task.dev), **task.columns(), **self.plan.finetuning.flags, **task.flags, **arm.system.finetune,
+            **candidate, "seed": seed,
         }  # fmt: skip
         flags.setdefault("keep_checkpoint_max", 1)
         title = " ".join(["finetune", arm.name, name, *format_numbers(candidate), f"seed={seed}"])
         return make_stage(stages.FINETUNE, title, "finetune", flags, arm.name, is_estimate)
+
+    def _beginning(self, arm: Arm, pretrained: Pretrained | None, place: int) -> dict:
+        """Returns the flags of what a fine-tuning begins with."""
+        if pretrained is None:
+            network = f"new:{arm.system.new}/{arm.system.size}"
+            vectors = self._vectors(arm)
+            return {"init_checkpoint": network, "vocab_file": self._vocabulary(arm), "init_vectors": vectors}
+        if arm.of:  # random weights take nothing but sizes and vocabulary from there
+            return {"init_checkpoint": pretrained.start(0), "random_init": True}
+        return {"init_checkpoint": pretrained.start(place)}
 
     def _answers(self, arm: Arm, name: str, task: Task, run: Stage, seed: int) -> Stage:
         columns = {n: v for n, v in task.columns().items() if n != "label_column"}
@@ -278,7 +322,7 @@ class _Planning:
         files = {"train_file": Input(task.train), "eval_file": Input(task.dev), "test_file": Input(task.test)}
         own = {flag: get_flag(self.plan, task, flag) for flag in ("on_bad_row", "encoding")}
         flags = {"baseline": arm.name, **files, **task.columns(), **own, "vectors": source}
-        which = source.name.removeprefix(f"pretrain {arm.name}").split() if source else []
+        which = source.name.removeprefix(f"pretrain {arm.start}").split() if source else []
         return make_stage(stages.BASELINE, " ".join([arm.name, name, *which]), "", flags, arm.name)
 
     def _choose(self, candidates: list[list[Stage]], score: Callable[[Stage], float], what: str) -> int | None:

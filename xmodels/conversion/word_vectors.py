@@ -7,13 +7,15 @@ import importlib
 import os
 import pkgutil
 from collections.abc import Sequence
+from types import ModuleType
 
 import numpy as np
 
 from data_pipelines.errors import CheckpointError, UsageError
-from xmodels.conversion import find
+from xmodels.conversion import find, ours
 from xmodels.conversion import vectors as formats
 from xmodels.conversion.vectors.word2vec import read_binary, read_text, write_binary, write_text
+from xmodels.models.backbone import Backbone
 from xmodels.models.checkpoint import Checkpoint
 from xmodels.models.folder import model_class
 
@@ -39,16 +41,18 @@ def read_of_flag(flag: str, name: str) -> tuple[list[str], np.ndarray]:
 
 
 def read(name: str) -> tuple[list[str], np.ndarray]:
-    """Returns the words and the vectors, float32 (V, D), of a file `FORMAT:FILE`.
+    """Returns the words and the vectors, float32 (V, D), of a file `FORMAT:FILE` or of a run of ours.
 
     Raises:
         UsageError: there is no such format.
-        CheckpointError: names the file and the line that does not fit.
+        CheckpointError: names the file and the line that does not fit; or the network of the run has no vectors of single words.
     """
+    if os.path.isdir(name):
+        return _words_of(ours.read(name), name)
     kind, _, path = name.partition(":")
     if not is_named(name):
         raise UsageError(
-            f"{name}: unknown format of word vectors. Known: {', '.join(f'{each}:FILE' for each in names())}."
+            f"{name}: no folder of a run, and no format of word vectors. Known: {', '.join(f'{each}:FILE' for each in names())}."
         )
     return _module(kind).read(path)
 
@@ -67,25 +71,42 @@ def write(target: str, loaded: Checkpoint) -> int:
     module = _module(kind)
     if getattr(module, "writes_network", lambda path: False)(path):
         return module.write_network(path, loaded)
-    table = _table(loaded)
+    words, vectors = _words_of(loaded, target)
+    module.write(path, words, vectors)
+    return len(words)
+
+
+def _words_of(loaded: Checkpoint, source: str) -> tuple[list[str], np.ndarray]:
+    """Returns the words of a checkpoint and their vectors, without the special tokens."""
+    table = table_of(loaded)
     if table is None or loaded.tokenizer is None:
         raise CheckpointError(
-            f"{target}: a {loaded.model} has no vectors of single words, or its folder no vocabulary. Give a run of a system such as "
+            f"{source}: a {loaded.model} has no vectors of single words, or its folder no vocabulary. Give a run of a system such as "
             "--system=skip_gram."
         )
     vocabulary = loaded.tokenizer.open().vocabulary
     special = set(vocabulary.special_ids)
     kept = [i for i in range(len(vocabulary)) if i not in special]
-    module.write(path, [vocabulary.tokens[i] for i in kept], table[kept])
-    return len(kept)
+    return [vocabulary.tokens[i] for i in kept], np.asarray(table)[kept]
 
 
-def _table(loaded: Checkpoint) -> np.ndarray | None:
+def table_of(loaded: Checkpoint) -> np.ndarray | None:
     """Returns the vectors of all words of a vocabulary, (V, D); None where the network has none."""
-    source = find.load(loaded.model) if loaded.model in find.names() else None
-    if loaded.tokenizer is not None and hasattr(source, "vectors_of_words"):
+    if loaded.tokenizer is not None and (source := _composer(loaded.model)) is not None:
         return source.vectors_of_words(loaded.config, loaded.values, loaded.tokenizer.open().vocabulary.tokens)
     return model_class(loaded.model).word_vectors(loaded.values)
+
+
+def has_vectors(model: str) -> bool:
+    """Returns whether a network, as its file is called, has vectors of single words."""
+    is_own = model_class(model).word_vectors.__func__ is not Backbone.word_vectors.__func__
+    return is_own or _composer(model) is not None
+
+
+def _composer(model: str) -> ModuleType | None:
+    """Returns what makes vectors of words from their parts; None where a network has them as they are."""
+    source = find.load(model) if model in find.names() else None
+    return source if hasattr(source, "vectors_of_words") else None
 
 
 def _module(kind: str):
