@@ -289,8 +289,9 @@ def page(found: dict[str, dict[str, dict]], given, lines: dict[str, str]) -> str
     parts = [
         "# What mixers cost in quality",
         "",
-        f"`python -m {NAME}`; its head says what is measured. {given.seconds:g} processor seconds of training a run, {SHARE[COPY]:.0%} "
-        f"of that on `{COPY}` and {SHARE[BOOKS]:.0%} on `{BOOKS}`, seeds {', '.join(map(str, given.seeds))}. {measure.machine(1)}",
+        f"`python -m {NAME}`; its head says what is measured. {given.seconds:g} processor seconds of training a run, "
+        f"{SHARE[COPY]:.0%} of that on `{COPY}` and {SHARE[BOOKS]:.0%} on `{BOOKS}`, seeds {', '.join(map(str, given.seeds))}. "
+        f"{measure.machine(1)}",
         "",
         "![Quality over time](mixer_quality.png)",
         "",
