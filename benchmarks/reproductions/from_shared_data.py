@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from benchmarks.reproductions import mixer_pages, published_pages
+from benchmarks.reproductions import mixer_pages, published_pages, transfer_pages
 from benchmarks.reproductions.effects import EFFECTS
 from benchmarks.reproductions.pretraining_inputs import write_once
 from benchmarks.reproductions.readout_pages import pretrained, readouts, readouts_of_pairs, readouts_of_pretraining
@@ -270,6 +270,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "readouts_pretraining_en": (35, readouts_of_pretraining),
     **published_pages.PAGES,
     **mixer_pages.PAGES,
+    **transfer_pages.PAGES,
     "siatl_en": (6, siatl),
     "elmo_en": (25, elmo),
     "word_order_en": (20, word_order),

@@ -53,14 +53,15 @@ def test_a_plan_is_read_with_numbers_as_yaml_1_2_writes_them(tmp_path):
     assert plan.corpus.train == f"{SAMPLES['zh']}/corpus.txt" and plan.baselines.majority
 
 
-@pytest.mark.parametrize("name", ["tiny", "family_en", "family_zh"])
+@pytest.mark.parametrize("name", ["tiny", "family_en", "family_zh", "then_and_now_en", "then_and_now_zh"])
 def test_the_plans_of_the_repository_are_valid(name):
     names = (
-        "samples", "train", "heldout", "class_train", "class_dev", "class_test", "pair_train", "pair_dev", "pair_test"
+        "samples", "train", "heldout", "class_train", "class_dev", "class_test", "pair_train", "pair_dev", "pair_test", "dev",
+        "test", "few", "more", "most", "width", "source", "target", "heldout_source", "heldout_target",
     )  # fmt: skip
     plan, _ = read_plan(str(ROOT / f"samples/compare/{name}.yaml"), {each: f"{each}.tsv" for each in names})
     assert plan.systems and plan.tasks
-    if name != "tiny":
+    if name.startswith("family"):
         assert len(plan.systems) == 9 and len(plan.tasks) == 2 and plan.baselines.word_vectors and plan.baselines.random
 
 

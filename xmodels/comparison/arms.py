@@ -57,4 +57,4 @@ def _pretrained_alike(plan: Plan, name: str) -> str:
 
 def _pretraining(plan: Plan, name: str) -> System:
     system = plan.systems[name]
-    return dataclasses.replace(system, system=system.system or name, finetune={})
+    return dataclasses.replace(system, system=system.system or name, finetune={}, tune_finetuning=None)

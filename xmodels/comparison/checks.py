@@ -191,6 +191,7 @@ def _check_flags(plan: Plan, place: Lined) -> None:
             ("pretrain", system.flags, here.at("flags")),
             ("pretrain", system.tune or {}, here.at("tune")),
             ("finetune", system.finetune, here.at("finetune")),
+            ("finetune", system.tune_finetuning or {}, here.at("tune_finetuning")),
         ]
         if system.vocabulary:
             found.append(("train_vocabulary", system.vocabulary.flags, here.at("vocabulary").at("flags")))
@@ -198,7 +199,7 @@ def _check_flags(plan: Plan, place: Lined) -> None:
         of_all = here.key.startswith("pretraining.")
         for name, value in flags.items():
             _check_flag(verb, name, value, here.at(name), of_all)
-            if name in OF_COST and here.key.endswith("tune"):
+            if name in OF_COST and here.key.endswith(("tune", "tune_finetuning")):
                 raise here.at(name).fault(
                     f"`{here.at(name).key}`: --{name} changes what a step costs, so it cannot be tuned within one budget. Name two "
                     "systems with different `flags` instead."

@@ -99,8 +99,9 @@ class System:
         new: a network that is not pretrained, as `finetune --init_checkpoint=new:NAME` names it.
         averaged: whether its word vectors are averaged and read by logistic regression, instead of a fine-tuning.
         vectors: the system whose word vectors its table begins with.
-        corpus: text of its own, such as translations.
+        corpus: text of its own, such as translations; its vocabulary is that of this text and that of all.
         records, flags, finetune: flags of `create_pretraining_data`, `pretrain` and `finetune`, which go before those of all.
+        tune, tune_finetuning: numbers that held-out text chooses, and those that development rows choose.
         max_steps: at most so many, even if that is less than the budget.
     """
 
@@ -115,6 +116,7 @@ class System:
     flags: dict[str, Any] = dataclasses.field(default_factory=dict)
     tune: Candidates | None = None
     finetune: dict[str, Any] = dataclasses.field(default_factory=dict)
+    tune_finetuning: Candidates | None = None
     max_steps: Positive | None = None
 
 

@@ -217,11 +217,11 @@ class _Planning:
 
     def _vocabulary(self, arm: Arm) -> Stage:
         plan, chosen = self.plan, self._own_vocabulary(arm)
-        corpus = arm.system.corpus or plan.corpus
-        files = ",".join(filter(None, (corpus.train, corpus.train_target)))
+        own = arm.system.corpus  # beside the text of all, whose words tasks have
+        files = [plan.corpus.train, *((own.train, own.train_target) if own else ())]
         flags = {
-            "input_file": Input(files), "language": plan.language, "tokenizer": chosen.tokenizer,
-            "vocab_size": chosen.size, **corpus.flags, **chosen.flags,
+            "input_file": Input(",".join(filter(None, files))), "language": plan.language, "tokenizer": chosen.tokenizer,
+            "vocab_size": chosen.size, **plan.corpus.flags, **(own.flags if own else {}), **chosen.flags,
         }  # fmt: skip
         title = " ".join(["vocabulary", chosen.tokenizer, str(chosen.size), *([arm.name] if arm.system.corpus else [])])
         return make_stage(stages.VOCABULARY, title, "train_vocabulary", flags)
@@ -263,7 +263,8 @@ class _Planning:
             return found
         is_estimate = bool(pretrained and pretrained.is_estimate)
         numbers = self.plan.finetuning
-        for candidate in combinations(numbers.tune):
+        own = arm.system.tune_finetuning
+        for candidate in combinations(numbers.tune if own is None else own):
             places = range(numbers.tuning_seeds)
             runs = [self._finetuning(arm, name, task, pretrained, candidate, place, is_estimate) for place in places]
             found.tried.append((candidate, [self._add(run) for run in runs]))

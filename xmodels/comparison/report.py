@@ -68,17 +68,14 @@ def _opening(plan: Plan, findings: Findings, agenda: Agenda) -> str:
 
 def _finetunings(plan: Plan) -> str:
     """Returns how the tasks were learnt."""
-    own = [name for name, system in plan.systems.items() if system.finetune]
+    own = [name for name, system in plan.systems.items() if system.finetune or system.tune_finetuning]
     same = (
         f"All systems are fine-tuned alike, except for the settings of {', '.join(own)}"
         if own
         else "All systems are fine-tuned alike"
     )
-    chosen = (
-        "the epoch"
-        if not plan.finetuning.tune
-        else f"{' and '.join(plan.finetuning.tune).replace('_', ' ')} and the epoch"
-    )
+    of_arms = (name for system in plan.systems.values() for name in system.tune_finetuning or ())
+    chosen = " and ".join([*dict.fromkeys([*plan.finetuning.tune, *of_arms]), "the epoch"]).replace("_", " ")
     return f"{same}: {len(plan.finetuning.seeds)} seed(s) per task, {chosen} chosen on development data for each arm and task"
 
 
