@@ -186,6 +186,60 @@ def test_random_weights_have_the_network_of_a_system_and_the_same_rates(tmp_path
     assert all(each["random_init"] == "true" and each["init_checkpoint"].name == "pretrain bert" for each in flags)
 
 
+THEN = """systems:
+  begun: {new: text_cnn, vectors: vectors, tune_finetuning: {learning_rate: [1e-2]}}
+  vectors: {system: skip_gram, size: small, averaged: true}
+  alone: {new: text_cnn, size: base}
+  cove: {vectors: vectors, corpus: {train: "${zh}/train.tsv", train_target: "${zh}/food.txt",
+    heldout: "${zh}/dev.tsv", heldout_target: "${zh}/travel.txt"}, flags: {freeze_vectors: true}}
+"""
+
+
+def test_arms_without_pretraining_and_with_vectors_of_another(tmp_path):
+    old = PLAN[PLAN.index("systems:") : PLAN.index("baselines:")]
+    plan = plan_of(tmp_path, (old, THEN), ("random: [bert]", "majority: true"))
+    found = make_agenda(plan, Known())
+    assert names(found, "pretrain") == ["pretrain vectors", "pretrain cove"]  # what others begin with is made first
+    by_name = {one.name: dict(one.flags) for one in found.stages}
+    run = next(one for one in found.stages if one.name == "pretrain vectors")
+    assert by_name["pretrain cove"]["init_vectors"] == run and by_name["pretrain cove"]["freeze_vectors"] == "true"
+    records = by_name["records parallel words train cove"]
+    assert (records["input_file"], records["target_file"]) == (
+        Input(SAMPLES["zh"] + "/train.tsv"), Input(SAMPLES["zh"] + "/food.txt")
+    )  # fmt: skip
+    words = by_name["vocabulary words 300 cove"]["input_file"].path.split(",")
+    assert [os.path.basename(each) for each in words] == ["corpus.txt", "train.tsv", "food.txt"]
+    begun = by_name["finetune begun topic learning_rate=0.01 seed=1"]
+    assert begun["init_checkpoint"] == Input("new:text_cnn/tiny") and begun["init_vectors"] == run
+    assert begun["vocab_file"].name == "vocabulary words 300"
+    alone = [flags for name, flags in by_name.items() if name.startswith("finetune alone")]
+    assert {(each["init_checkpoint"].path, each["learning_rate"]) for each in alone} == {
+        ("new:text_cnn/base", "0.0003"), ("new:text_cnn/base", "0.001")
+    }  # fmt: skip
+    assert (
+        not any("init_vectors" in each for each in alone) and alone[0]["vocab_file"].name == "vocabulary wordpiece 300"
+    )
+    (averaged,) = found.learnt["vectors", "topic"].baselines
+    assert dict(averaged.flags)["vectors"] == run and averaged.name == "vectors topic"
+
+
+def test_what_begins_with_vectors_waits_for_them_and_its_probe_does_not(tmp_path):
+    old = PLAN[PLAN.index("systems:") : PLAN.index("baselines:")]
+    plan = plan_of(
+        tmp_path, (old, THEN), ("random: [bert]", "majority: true"), ("{tokens: 4096}", "{processor_minutes: 2}")
+    )
+    known = Known()
+    found = make_agenda(plan, known, only=["begun", "cove"])
+    assert names(found, "probe") == ["probe vectors", "probe cove"] and not names(found, "finetune")
+    probe = dict(next(one for one in found.stages if one.name == "probe cove").flags)
+    assert not {"init_vectors", "freeze_vectors"} & set(probe)
+    assert "begun: the word vectors of vectors" in found.waiting
+    known.done = {"probe vectors": {}, "probe cove": {}}
+    known.costs = {name: StepCost(0.1, 0.1, 1e9, 128) for name in ("vectors", "cove")}
+    found = make_agenda(plan, known, only=["begun", "cove"])
+    assert names(found, "pretrain") == ["pretrain vectors", "pretrain cove"] and names(found, "finetune")
+
+
 CHANGES = {
     "rate": (("[3e-4, 1e-3]", "[3e-4, 2e-3]"), {"finetune"}, 4),  # one of two candidates of each of four systems and a control
     "system": (("unilm: {}", "unilm: {flags: {weight_decay: 0.1}}"), {"pretrain", "finetune"}, 3),

@@ -84,6 +84,14 @@ WRONG = {
     "equal": ("dev.tsv", "train.tsv", "line 19: `tasks.topic`: train, dev and test must be different files."),
     "reference": ("language: zh", "language: zh\nreference: brt", "`reference`: there is no arm 'brt'. Did you mean"),
     "name": ("  gpt:", "  g/pt:", "a name is part of file names"),
+    "vectors": ("  gpt:", "  begun: {new: text_cnn, vectors: bret}\n  gpt:", "'bret' is none of `systems`. Did you mean bert?"),
+    "giver": ("  gpt:", "  begun: {new: text_cnn, vectors: bert}\n  gpt:", "must name a system with `averaged: true`"),
+    "idle": ("  gpt:\n", "  gpt:\n    new: text_cnn\n", "`systems.gpt.flags`: is for pretraining, which a network with `new` does"),
+    "untrained": ("  bert: {size: tiny}", "  bert: {new: text_cnn}", "`baselines.random[0]`: bert has no pretrained network"),
+    "half": (
+        "  gpt:\n", "  gpt:\n    corpus: {train: a.txt, train_target: b.txt, heldout: c.txt}\n",
+        "`systems.gpt.corpus.heldout_target`: missing; both parts",
+    ),
     "yaml": ("[1, 2]", "[1, 2", "not YAML"),
     "list": ("seeds: [1, 2]", "seeds: 3", "`finetuning.seeds` must be a list of whole numbers. Found: 3."),
 }  # fmt: skip
@@ -102,6 +110,14 @@ AROUND = {
     "table": ("test.tsv", "tset.tsv", "line 19: `tasks.topic.test`: ", "no such file"),
     "column": ("train: \"${zh}/train.tsv\"", "label_column: lable, train: \"${zh}/train.tsv\"", "no column 'lable'", "line 19"),
     "size": ("size: tiny", "size: tony", "line 10: `systems.bert.size`: bert has no size 'tony'.", "Did you mean tiny"),
+    "new": ("  gpt:", "  cnn: {new: text_cn}\n  gpt:", "line 11: `systems.cnn.new`: unknown network. Did you mean", "text_cnn"),
+    "of new": ("  gpt:", "  cnn: {new: text_cnn, size: huge}\n  gpt:", "`systems.cnn.new`: text_cnn has the sizes tiny, base.", ""),
+    "averaged": ("flags: {learning_rate: 1e-3}", "averaged: true", "`systems.gpt.averaged`: gpt has no vectors of single words", ""),
+    "own text": ("  gpt:", "  cove: {}\n  gpt:", "learns from parallel, not from the text that all share.", "a `corpus` of its"),
+    "pairs": (
+        "  gpt:", "  cove: {corpus: {train: no.txt, heldout: \"${zh}/travel.txt\"}}\n  gpt:",
+        "`systems.cove.corpus.train`: no.txt: no such file", "",
+    ),
     "packing": ("size: tiny", "records: {packing: stream}", "bert cannot frame records of stream", "segment_pair"),
 }  # fmt: skip
 

@@ -60,7 +60,7 @@ DOORS = {
     "xmodels.jobs": {"xmodels", "data_pipelines"},
     "xmodels.processes": {"data_pipelines.files", "data_pipelines.quiet"},
     "xmodels.comparison": {"xmodels.jobs.*.options", "xmodels.processes", "xmodels.systems",
-                           "xmodels.runs", "xmodels.models.folder", "xmodels.tasks.base.find",
+                           "xmodels.runs", "xmodels.models.folder", "xmodels.tasks.base.find", "xmodels.tasks.base.new",
                            "xmodels.training", "xmodels.conversion", "data_pipelines"},
     "xmodels.doctor": {"xmodels.jobs", "xmodels.runs", "xmodels.systems", "xmodels.conversion", "xmodels.training", "xmodels.models",
                        "data_pipelines"},

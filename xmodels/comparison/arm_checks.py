@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from types import SimpleNamespace
 
 from data_pipelines import layout
 from data_pipelines.errors import UsageError
@@ -119,11 +120,8 @@ def _check_new(system: System, place: Location) -> None:
     """Checks that there is such a network and size."""
     from xmodels.tasks.base import new
 
-    class Named:
-        init_checkpoint = f"{new.NEW}{system.new}/{system.size}"
-
     try:
-        new.network_of(Named)
+        new.network_of(SimpleNamespace(init_checkpoint=f"{new.NEW}{system.new}/{system.size}"))
     except UsageError as error:
         here = place.at("new")
         raise here.fault(f"`{here.key}`: {str(error).partition(': ')[2]}") from None

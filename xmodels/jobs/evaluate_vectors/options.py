@@ -17,7 +17,7 @@ class Options:
     SECTION: ClassVar = "Vectors of texts"
     JOB: ClassVar = "xmodels.jobs.evaluate_vectors.run:evaluate_vectors"
 
-    vectors: str = option(REQUIRED, "word2vec:FILE, glove:FILE or fasttext:FILE.", section="Vectors")
+    vectors: str = option(REQUIRED, "word2vec:FILE, glove:FILE, fasttext:FILE, or a run of ours.", section="Vectors")
     vocabulary_limit: int = option(0, "Keep only so many of the first words, which are the most frequent ones. 0: all.", minimum=0)  # fmt: skip
     lower_case: bool = option(False, "Ignore the case of letters.")
     similarity_file: str | None = option(None, "Pairs of words with the scores of people, separated by commas or tabs.", section="Files: one of these or both")  # fmt: skip

@@ -24,7 +24,7 @@ class SourceOptions:
     init_checkpoint: str = option(REQUIRED, "Network to fine-tune: a run or model folder, hf:FOLDER, or tf1:PREFIX; or new:NETWORK or new:NETWORK/SIZE with random weights, such as new:text_cnn with --vocab_file (docs/rnn_cnn.md).", structural=True)  # fmt: skip
     random_init: bool = option(False, "Control experiment: start from random weights, and take only sizes and vocabulary from init_checkpoint.", structural=True)  # fmt: skip
     init_layers: str | None = option(None, "Layers of init_checkpoint with which the network begins, counted from 1, such as 1,3,5 of six; the others are left out. DistilBERT begins so.", structural=True)  # fmt: skip
-    init_vectors: str | None = option(None, "Word vectors with which the table of tokens of a new network begins, word2vec:FILE, glove:FILE or fasttext:FILE: of tokens that are words of it, and of pieces of its words (docs/word_vectors.md).", structural=True)  # fmt: skip
+    init_vectors: str | None = option(None, "Word vectors with which the table of tokens of a new network begins, word2vec:FILE, glove:FILE, fasttext:FILE or a run of ours, such as of --system=skip_gram: of tokens that are words of it, and of pieces of its words (docs/word_vectors.md).", structural=True)  # fmt: skip
     freeze_vectors: bool = option(False, "Keep the table of init_vectors as it is.", structural=True)  # fmt: skip
     vocab_file: str | None = option(None, "Vocabulary, if the checkpoint has none or the network is new.")
     do_lower_case: bool | None = option(None, "Lower-case the text. Default: as the checkpoint says.")

@@ -17,7 +17,7 @@ class Options:
     SECTION: ClassVar = "Vectors of texts"
     JOB: ClassVar = "xmodels.jobs.neighbours.run:neighbours"
 
-    vectors: str = option(REQUIRED, "word2vec:FILE, glove:FILE or fasttext:FILE.", section="Vectors")
+    vectors: str = option(REQUIRED, "word2vec:FILE, glove:FILE, fasttext:FILE, or a run of ours.", section="Vectors")
     words: str = option(REQUIRED, "Words, separated by commas.")
     top_k: int = option(10, "Neighbours of each word.", minimum=1)
     plots: str | None = option(
