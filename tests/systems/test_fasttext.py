@@ -109,6 +109,19 @@ def test_files_are_written_as_they_were_read_and_networks_back_into_files(tmp_pa
     np.testing.assert_allclose(plain[1], vectors[1:], atol=1e-6)
 
 
+def test_vectors_of_a_model_folder_are_those_of_its_file(tmp_path):
+    loaded = fasttext.read(str(GOLDEN / "unsupervised/model.bin"))
+    convert.save(loaded, str(tmp_path / "model"))
+    convert.save(loaded, f"fasttext:{tmp_path}/vectors.vec")
+    words, vectors = word_vectors.read(str(tmp_path / "model"))
+    of_file = word_vectors.read(f"fasttext:{tmp_path}/vectors.vec")
+    assert words == of_file[0] and len(words) == len(vectors) > 10
+    np.testing.assert_allclose(vectors, of_file[1], atol=1e-6)
+    convert.save(fasttext.read(str(GOLDEN / CLASSIFIERS[0] / "model.bin")), str(tmp_path / "classifier"))
+    with pytest.raises(CheckpointError, match="a fasttext_classifier has no vectors of single words"):
+        word_vectors.read(str(tmp_path / "classifier"))
+
+
 def test_damaged_files_and_what_has_no_place_are_told_in_one_line(tmp_path):
     whole = (GOLDEN / "supervised_softmax/model.bin").read_bytes()
     path = tmp_path / "model.bin"
