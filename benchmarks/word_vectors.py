@@ -30,10 +30,10 @@ GENSIM = """
 import gensim, json, resource, sys, time
 from gensim.models import FastText, Word2Vec
 runs = [line.split() for line in open(sys.argv[1], encoding="utf-8")]
-sg, hs, epochs, buckets, workers = (int(x) for x in sys.argv[3:])
+sg, hs, epochs, buckets, workers, seed = (int(x) for x in sys.argv[3:])
 kind, more = (FastText, dict(bucket=buckets)) if buckets else (Word2Vec, dict())
 model = kind(vector_size={width}, window={window}, negative=0 if hs else {negative}, hs=hs, sample={sample}, min_count=1, sg=sg,
-                 alpha=0.025 if sg else 0.05, workers=workers, seed=1, **more)
+                 alpha=0.025 if sg else 0.05, workers=workers, seed=seed, **more)
 model.build_vocab(runs)
 words = sum(map(len, runs))
 begun, wall = time.process_time(), time.perf_counter()
@@ -75,8 +75,11 @@ def made_up(count: int) -> list[str]:
     return [names[i] for i in ids]
 
 
-def train(words: list[str], system: str, loss: str, epochs: int, output: str, compiled: bool = True) -> dict:
+def train(
+    words: list[str], system: str, loss: str, epochs: int, output: str, compiled: bool = True, seed: int = 0
+) -> dict:
     """Words and processor seconds of a training; the first steps, with their compilation, are not counted."""
+    import keras
     import numpy as np
     import tensorflow as tf
 
@@ -93,6 +96,7 @@ def train(words: list[str], system: str, loss: str, epochs: int, output: str, co
     from xmodels.training.step.learner import Learner
     from xmodels.training.step.streams import single
 
+    keras.utils.set_random_seed(seed)
     names, ids = np.unique(np.array(words), return_inverse=True)
     runs = ids[: len(ids) // LENGTH * LENGTH].reshape(-1, LENGTH)
     runs = np.pad(runs, [[0, 0], [0, 1]])  # of which the last piece is only what follows
@@ -112,7 +116,7 @@ def train(words: list[str], system: str, loss: str, epochs: int, output: str, co
         num_steps=steps, learning_rate=0.05 if system == "cbow" else 0.025
     )
     recipe.frame.is_compiled = compiled
-    batches = Batches(source, recipe.frame, rows)
+    batches = Batches(source, recipe.frame, rows, seed=seed)
     strategy = distribution.choose("one_device")
     with strategy.scope():
         backbone = recipe.backbone().initialize()
@@ -137,14 +141,16 @@ def train(words: list[str], system: str, loss: str, epochs: int, output: str, co
     return {"words": words_read, "vocabulary": len(names), **took}
 
 
-def of_gensim(python: str, words: list[str], system: str, loss: str, epochs: int, output: str, cores: int) -> dict:
+def of_gensim(
+    python: str, words: list[str], system: str, loss: str, epochs: int, output: str, cores: int, seed: int = 1
+) -> dict:
     """The same of gensim; its words are those of the text before subsampling, as ours."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
         for begin in range(0, len(words), LENGTH):
             file.write(" ".join(words[begin : begin + LENGTH]) + "\n")
         file.flush()
         program = GENSIM.format(width=WIDTH, window=WINDOW, negative=NEGATIVES, sample=SAMPLE)
-        numbers = [int(system != "cbow"), int(bool(loss)), epochs, BUCKETS if system == "fasttext" else 0, cores]
+        numbers = [int(system != "cbow"), int(bool(loss)), epochs, BUCKETS if system == "fasttext" else 0, cores, seed]
         command = ["taskset", "-c", f"0-{cores - 1}", python, "-c", program, file.name, output, *map(str, numbers)]
         return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
