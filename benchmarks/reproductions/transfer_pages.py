@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 from collections.abc import Callable, Iterable
 
 from benchmarks.reproductions.pretraining_inputs import HELD_OUT, write_once
@@ -60,6 +61,41 @@ def simple_sentences(place: Place) -> Iterable[tuple[str, str]]:
     return ((line.split("\t")[1], line.split("\t")[0]) for line in lines if line)
 
 
+def english_words(place: Place) -> Iterable[str]:
+    """Runs of lower-case words."""
+    for document in english(place):
+        yield " ".join(re.findall(r"[a-z]+", document.lower()))
+
+
+def chinese_words(place: Place) -> Iterable[str]:
+    """Runs of words as jieba cuts them."""
+    import jieba
+
+    jieba.setLogLevel("WARNING")
+    for document in chinese(place):
+        yield " ".join(word for word in jieba.cut(document) if re.match(r"\w", word))
+
+
+def vectors(
+    language: str, runs: Callable, pairs: tuple[str, ...], analogies: str, about: str
+) -> Callable[[Place], list[str]]:
+    """The command of a page of word vectors; peers are asked for behind `--`."""
+
+    def command(place: Place) -> list[str]:
+        path = place.made(f"vectors_{language}/runs.txt")
+        if not os.path.exists(path):
+            write_once(path, runs(place))
+        folder = os.path.join(place.work, f"vectors_{language}")
+        os.makedirs(folder, exist_ok=True)
+        return [
+            "vector_quality", f"--runs={path}", "--pairs=" + ",".join(place.given(f"embeddings/{name}") for name in pairs),
+            f"--analogies={place.given(f'embeddings/{analogies}')}", f"--folder={folder}", f"--about={about}",
+            f"--output={os.path.join('benchmarks', 'results', f'vector_quality_{language}.md')}",
+        ]  # fmt: skip
+
+    return command
+
+
 # Page -> minutes of one free core, about, and what makes its command.
 PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {
     "then_and_now_en": (
@@ -81,6 +117,20 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {
             simple_sentences,
             "Text: the web, novels and dialogues in Chinese, with the texts of the 5,000 rows; task: reviews (ChnSentiCorp); "
             "translations: simple sentences, Chinese to English (Tatoeba).",
+        ),
+    ),
+    "vectors_en": (
+        35,
+        vectors(
+            "en", english_words, tuple(f"word-similarity-en/{name}.csv" for name in ("simlex999", "wordsim353-sim", "wordsim353-rel")),
+            "google-analogy-en/questions-words.txt", "Text: news, books, encyclopedia, captions and dialogues in English.",
+        ),
+    ),
+    "vectors_zh": (
+        35,
+        vectors(
+            "zh", chinese_words, ("wordsim-zh/240.txt",), "analogy-zh/analogy.txt",
+            "Text: the web, novels and dialogues in Chinese, cut by jieba.",
         ),
     ),
 }  # fmt: skip

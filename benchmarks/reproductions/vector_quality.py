@@ -1,7 +1,7 @@
 """What word vectors know, rare words apart: word2vec, fastText and GloVe of ours beside gensim and fastText's own program.
 
-    python -m benchmarks.vector_quality --runs=runs.txt --pairs=simlex.csv,wordsim.csv --analogies=questions-words.txt \
-        --gensim=PYTHON --library=PYTHON --folder=work --output=benchmarks/results/vector_quality.md
+    python -m benchmarks.reproductions.vector_quality --runs=runs.txt --pairs=simlex.csv,wordsim.csv --analogies=questions-words.txt \
+        --gensim=PYTHON --library=PYTHON --folder=work --output=benchmarks/results/vector_quality_en.md
 
 `--runs` is a text whose words stand parted by blanks, the same for all; words that occur fewer than five times are left out. Width
 100, window 5, 5 negatives, subsampling at 1e-3, five epochs; fastText with 200,000 buckets; GloVe with window 10 and 25 epochs. A pair
@@ -22,7 +22,7 @@ from benchmarks import measure, word_vectors
 from benchmarks.reproductions.commands import kept, run
 from benchmarks.reproductions.pages import mean_and_deviation
 
-NAME = "benchmarks.vector_quality"
+NAME = "benchmarks.reproductions.vector_quality"
 SYSTEMS = ("skip_gram", "cbow", "fasttext")
 XMODELS, GENSIM, LIBRARY = "xmodels", "gensim", "fastText"
 EPOCHS, GLOVE_EPOCHS, GLOVE_WINDOW, FREQUENT = 5, 25, 10, 10_000
