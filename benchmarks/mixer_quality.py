@@ -16,114 +16,40 @@ Runs that are done in the folder are not repeated.
 """
 
 import functools
-import glob
-import itertools
 import json
 import os
-import re
 import statistics
 import time
-from collections import Counter
 
 import numpy as np
 
 from benchmarks import efficient_attention, measure
+from benchmarks.mixer_tasks import (
+    BOOKS,
+    BYTES,
+    CHOICES,
+    COPY,
+    FIRST,
+    NEAR_GAP,
+    PARTS,
+    VOCABULARY,
+    WORDS,
+    bag_of_words,
+    texts_of,
+)
 from benchmarks.reproductions.commands import kept
 from benchmarks.reproductions.pages import mean_and_deviation
 
 NAME = "benchmarks.mixer_quality"
-BYTES, COPY, BOOKS = "bytes", "copy", "books"
-LENGTH = 2048
-PLACES, CHOICES, ASKED, NEAR_GAP, GAP = 8, 8, 32, 32, 1088
-FIRST, VOCABULARY = 4, 260  # ids of bytes begin behind those of special tokens
-WORDS, WORD = 4000, re.compile(r"\w+|[^\w\s]")  # how many words have an id of their own
-CLS, SEP = 2, 3
-BATCH, COPIES = {BYTES: 1, COPY: 2, BOOKS: 2}, 48  # rows of a step; held-out rows of each part
+BATCH = {BYTES: 1, COPY: 2, BOOKS: 2}  # rows of a step
 PHASES = {COPY: (("near", 0.75, 8), ("train", 0.25, BATCH[COPY]))}  # part, share of the time, rows of a step
 SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 128, "intermediate_dim": 512}
 SIZES_OF_COPY = {"num_layers": 2, "num_heads": 2, "hidden_dim": 64, "intermediate_dim": 256}
 SHARE = {BYTES: 1.0, COPY: 1.875, BOOKS: 0.6}  # of `--seconds`
 RATES, SEEDS = {BYTES: ("5e-4", "2e-3"), COPY: ("7e-4", "1.4e-3"), BOOKS: ("5e-4", "2e-3")}, (1, 2, 3)
+NEAR, WHOLE = {BYTES: 0.05, BOOKS: 4.0}, 90.0  # what the verdict takes for equal, and for a copy
 HALF = 50.0  # percent of the letters; an arm that stays below it with both rates is not trained with further seeds
 UNIT = {BYTES: "bits a byte", COPY: "letters right, %", BOOKS: "passages right, %"}
-
-
-def texts_of(pattern: str) -> list[bytes]:
-    """Returns the bytes of the files, in the order of their names."""
-    found = []
-    for path in sorted(glob.glob(pattern)):
-        with open(path, "rb") as file:
-            found.append(file.read())
-    if len(found) < 2 or min(map(len, found)) < 20 * LENGTH:
-        raise SystemExit(f"--texts={pattern}: must name two files or more of at least {20 * LENGTH:,} bytes each.")
-    return found
-
-
-def windows(data: bytes, length: int) -> np.ndarray:
-    """Returns the ids of whole windows of a text: int32 (N, length)."""
-    count = len(data) // length
-    return np.frombuffer(data[: count * length], np.uint8).reshape(count, length).astype("int32") + FIRST
-
-
-def language(tokens: np.ndarray, scored=None) -> dict[str, np.ndarray]:
-    """Returns the arrays of a causal language model; `scored` marks the tokens whose prediction counts, by default all."""
-    weights = np.ones(tokens.shape, "float32") if scored is None else np.roll(scored.astype("float32"), -1, axis=1)
-    weights[:, -1] = 0.0
-    real, labels = np.ones(tokens.shape, bool), np.roll(tokens, -1, axis=1)
-    return {"token_ids": tokens, "padding_mask": real, "labels": labels, "label_weights": weights}
-
-
-def parts_of_bytes(texts: list[bytes]) -> dict[str, dict]:
-    rows = [windows(text, LENGTH) for text in texts]
-    cut = {"train": slice(0, -20), "dev": slice(-20, -10), "test": slice(-10, None)}  # of each text
-    return {part: language(np.concatenate([each[place] for each in rows])) for part, place in cut.items()}
-
-
-def parts_of_copy(_) -> dict[str, dict]:
-    given = {
-        "near": (NEAR_GAP, 20_000), "near_test": (NEAR_GAP, COPIES), "train": (GAP, 5_000), "dev": (GAP, COPIES), "test": (GAP, COPIES)
-    }  # fmt: skip
-    return {part: copies(*each, seed) for seed, (part, each) in enumerate(given.items())}
-
-
-def copies(gap: int, count: int, seed: int) -> dict[str, np.ndarray]:
-    """Returns letters by their places, blanks, and places with the letters that stood there."""
-    draw = np.random.default_rng(seed)
-    letters, asked = draw.integers(0, CHOICES, (count, PLACES)), draw.integers(0, PLACES, (count, ASKED))
-    places = FIRST + PLACES * CHOICES  # where the ids of places begin; those of letters stand behind them
-    pairs = np.stack([places + asked, places + PLACES + np.take_along_axis(letters, asked, axis=1)], axis=-1)
-    told = FIRST + CHOICES * np.arange(PLACES) + letters
-    tokens = np.concatenate([told, np.zeros((count, gap), int), pairs.reshape(count, -1)], axis=1).astype("int32")
-    is_answer = np.zeros(tokens.shape, bool)
-    is_answer[:, PLACES + gap + 1 :: 2] = True
-    return language(tokens, is_answer)
-
-
-def parts_of_books(texts: list[bytes]) -> dict[str, dict]:
-    """Returns passages of the commonest words, as many of each text, 10 where they are held out."""
-    words = [WORD.findall(text.decode("utf-8", "replace").lower()) for text in texts]
-    cut = {"train": (0.0, 0.7), "dev": (0.7, 0.85), "test": (0.85, 1.0)}
-    pieces = {part: [each[int(a * len(each)) : int(b * len(each))] for each in words] for part, (a, b) in cut.items()}
-    counts = Counter(itertools.chain(*pieces["train"]))
-    ids = {word: FIRST + 1 + place for place, (word, _) in enumerate(counts.most_common(WORDS))}
-    found: dict[str, dict] = {}
-    for part, each in pieces.items():
-        passages, labels = [], []
-        for label, piece in enumerate(each):
-            known = np.array([ids.get(word, FIRST) for word in piece], "int32")
-            last = len(known) - (LENGTH - 2)
-            begins = np.linspace(0, last, 1000 if part == "train" else 10).astype(int)
-            passages += [[CLS, *known[begin : begin + LENGTH - 2], SEP] for begin in begins]
-            labels += [label] * len(begins)
-        tokens = np.array(passages, "int32")
-        found[part] = {
-            "token_ids": tokens, "segment_ids": np.zeros_like(tokens), "padding_mask": np.ones(tokens.shape, bool),
-            "labels": np.array(labels, "int32"),
-        }  # fmt: skip
-    return found
-
-
-PARTS = {BYTES: parts_of_bytes, COPY: parts_of_copy, BOOKS: parts_of_books}
 
 
 def names_for(task: str) -> list[str]:
@@ -269,21 +195,6 @@ def arm(given, task: str, mixer: str) -> dict:
         return {"error": str(error)}
 
 
-def bag_of_words(texts: list[bytes]) -> float:
-    """Returns the accuracy of counted words on the passages, in percent."""
-    from sklearn.feature_extraction.text import TfidfTransformer
-    from sklearn.linear_model import LogisticRegression
-
-    parts = parts_of_books(texts)
-    counted = {
-        part: np.stack([np.bincount(row, minlength=FIRST + 1 + WORDS) for row in arrays["token_ids"]])
-        for part, arrays in parts.items()
-    }
-    weighted = TfidfTransformer(sublinear_tf=True).fit(counted["train"])
-    learnt = LogisticRegression(max_iter=1000).fit(weighted.transform(counted["train"]), parts["train"]["labels"])
-    return 100 * float(learnt.score(weighted.transform(counted["test"]), parts["test"]["labels"]))
-
-
 def page(found: dict[str, dict[str, dict]], given, lines: dict[str, str]) -> str:
     """Returns the tables, as Markdown."""
     parts = [
@@ -319,7 +230,37 @@ def page(found: dict[str, dict[str, dict]], given, lines: dict[str, str]) -> str
             *([f"with {NEAR_GAP} blanks, %"] if task == COPY else ()),
         ]
         parts += [f"## `{task}`", "", lines[task], "", measure.table(head, rows)]
+    parts[6:6] = [*verdict(found), ""]  # below the picture
     return "\n".join(parts)
+
+
+def verdict(found: dict[str, dict[str, dict]]) -> list[str]:
+    """Returns what the tables say: a line for each task."""
+    told = []
+    for task, arms in found.items():
+        mean = {
+            n: statistics.mean(run["test"] for run in each["runs"]) for n, each in arms.items() if "error" not in each
+        }
+        if task == COPY:
+            whole = [name for name, value in mean.items() if value >= WHOLE]
+            told.append(f"- `{task}`: {named(whole)} copy {WHOLE:g} % of the letters or more.")
+            some = [name for name, value in mean.items() if HALF <= value < WHOLE]
+            told += [f"- `{task}`: {named(some)} copy half of them or more."] if some else []
+            continue
+        sign = -1 if task == BYTES else 1
+        order = sorted(mean, key=lambda name: -sign * mean[name])
+        near = [name for name in order if sign * (mean[order[0]] - mean[name]) <= NEAR[task]]
+        last = order[-3:]
+        told.append(
+            f"- `{task}`: best are {named(near)}, within {NEAR[task]:g} of each other ({UNIT[task]}); last are {named(last)}. "
+            f"`multi_head` is number {order.index('multi_head') + 1} of {len(order)}."
+        )
+    return told
+
+
+def named(names) -> str:
+    """Returns names as prose has them."""
+    return ", ".join(f"`{name}`" for name in names) or "none"
 
 
 def draw(found: dict[str, dict[str, dict]], path: str) -> None:

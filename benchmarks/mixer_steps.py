@@ -20,7 +20,8 @@ import numpy as np
 
 from benchmarks import measure
 from benchmarks.efficient_attention import numbers_of
-from benchmarks.mixer_quality import BYTES, FIRST, VOCABULARY, language, learner_of, names_for, network
+from benchmarks.mixer_quality import learner_of, names_for, network
+from benchmarks.mixer_tasks import BYTES, FIRST, VOCABULARY, language
 from benchmarks.reproductions.commands import kept
 
 NAME = "benchmarks.mixer_steps"
