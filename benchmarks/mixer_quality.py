@@ -216,7 +216,8 @@ def page(found: dict[str, dict[str, dict]], given, lines: dict[str, str]) -> str
             runs = each["runs"]
             middle = {key: statistics.median(run[key] for run in runs) for key in ("steps", "seconds_a_step", "memory")}
             rows.append([
-                f"`{name}`", mean_and_deviation([run["test"] for run in runs]), f"{1000 * middle['seconds_a_step']:,.0f}",
+                f"`{name}`", mean_and_deviation([run["test"] for run in runs], ".2f" if task == BYTES else ".1f"),
+                f"{1000 * middle['seconds_a_step']:,.0f}",
                 f"{middle['steps']:,.0f}", f"{middle['memory']:,.0f}", each["rate"],
                 *([mean_and_deviation([run["near_test"] for run in runs])] if task == COPY else ()),
             ])  # fmt: skip
