@@ -11,6 +11,7 @@ from xmodels.decoding import filters
 from xmodels.decoding.beam import beam_search, gnmt_penalty
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.sampling import generate, greedy, sample
+from xmodels.layers.attention.places import Beams
 
 
 def test_draws_leave_tokens_where_the_likeliest_ones_are_forbidden():
@@ -176,6 +177,28 @@ def test_texts_end_at_their_limits_and_nothing_is_read_behind_the_last():
     )  # fmt: skip
     assert np.array(found)[:, :6].tolist() == [[3, 4, 5, 0, 0, 0], [1, 5, 6, 7, 8, 0], [2, 2, 8, 0, 0, 0]]
     assert np.array(ends).tolist() == [3, 5, 3] and len(read) == 1 + 4  # the prompts at once, then places 1 to 4
+
+
+def test_texts_side_by_side_take_a_step_for_each_new_token():
+    prompts, lengths = ops.convert_to_tensor([[3, 0, 0], [1, 5, 0], [2, 2, 8]]), ops.convert_to_tensor([1, 2, 3])
+    places = []
+
+    def counting(token_ids, past, place):
+        if not isinstance(place, Beams):  # the prompts
+            return count_up(token_ids, past, place)
+        places.append(place)
+        return count_up(token_ids, past, place.slot)
+
+    found, ends = generate(
+        counting, next_number, ops.zeros((3, 7), "int32"), prompts, lengths, 12, end_id=11,
+        limits=ops.convert_to_tensor([3, 5, 7]), slots=7,
+    )  # fmt: skip
+    assert np.array(found)[:, :7].tolist() == [[3, 4, 5, 0, 0, 0, 0], [1, 5, 6, 7, 8, 0, 0], [2, 2, 8, 9, 10, 11, 0]]
+    assert np.array(ends).tolist() == [3, 5, 6]
+    assert [np.array(place.position).tolist() for place in places] == [[1, 2, 3], [2, 3, 4], [3, 4, 5]]
+    assert np.array(places[1].seen)[:, 0].astype(int).tolist() == [
+        [1, 0, 0, 1, 1, 0, 0], [1, 1, 0, 1, 1, 0, 0], [1, 1, 1, 1, 1, 0, 0]
+    ]  # fmt: skip
 
 
 def test_an_end_token_in_a_prompt_does_not_end_it():

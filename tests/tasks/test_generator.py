@@ -142,6 +142,30 @@ def test_no_two_draws_of_batches_share_their_random_numbers():
     assert seed_of_batch(5, 3_000_000_000, 1024)[1] < 2**31  # int32
 
 
+DECODINGS = {
+    "greedy": Decoding(temperature=0.0),
+    "filters": Decoding(temperature=0.0, repetition_penalty=1.5, no_repeat_ngram_size=2, top_k=5, top_p=0.9),
+    "beams": Decoding(num_beams=3, length_penalty=1.5),
+}
+
+
+@pytest.mark.parametrize("decoding", DECODINGS.values(), ids=DECODINGS)
+def test_texts_side_by_side_are_those_of_prompts_that_are_read_again(decoding, run, monkeypatch):
+    prompts, found = [*PROMPTS, "a " * 60], []  # the last one leaves a token of room
+    for side_by_side in (True, False):
+        monkeypatch.setattr(Gpt2, "places_texts", property(lambda self, given=side_by_side: given))
+        found.append(load(run).generate(prompts, decoding, 9))
+    assert found[0] == found[1] and len(set(found[0])) > 2
+
+
+def test_draws_of_prompts_of_one_length_are_those_of_prompts_that_are_read_again(run, monkeypatch):
+    found = []
+    for side_by_side in (True, False):
+        monkeypatch.setattr(Gpt2, "places_texts", property(lambda self, given=side_by_side: given))
+        found.append(load(run).generate(["The house", "The mouse"], Decoding(temperature=1.0), 9, seed=4))
+    assert found[0] == found[1]
+
+
 @pytest.mark.long
 def test_a_beam_finds_a_text_at_least_as_likely_as_the_greedy_one(run):
     generator = load(run)

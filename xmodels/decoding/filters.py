@@ -1,6 +1,7 @@
 """Functions that change the logits (B, V) of the next token before one is chosen, such as top-k. A list is applied in order.
 
 Each takes (logits, token_ids int (B, T), position), where the first `position` tokens are the text so far, and returns logits.
+`position` is int (), or (B,) where texts have different lengths.
 """
 
 import keras
@@ -46,7 +47,7 @@ def repetition_penalty(penalty: float):
 
     def change(logits, token_ids, position):
         weaker = ops.where(logits > 0, logits / penalty, logits * penalty)
-        real = ops.arange(token_ids.shape[1]) < position  # (T,)
+        real = ops.arange(token_ids.shape[1]) < _column(position)  # (1 or B, T)
         seen = _mark_tokens(
             token_ids, ops.cast(ops.broadcast_to(real, ops.shape(token_ids)), "float32"), logits.shape[-1]
         )
@@ -64,10 +65,14 @@ def no_repeated_ngrams(n: int):
             starts = ops.maximum(starts, 0)
         elif starts < 1:
             return logits
-        repeated = ops.broadcast_to(ops.arange(starts) + n <= position, (ops.shape(token_ids)[0], starts))
+        rows, ends = (
+            ops.shape(token_ids)[0],
+            ops.broadcast_to(_column(position), (ops.shape(token_ids)[0], 1)),
+        )  # (B, 1)
+        repeated = ops.broadcast_to(ops.arange(starts) + n <= ends, (rows, starts))
         for offset in range(n - 1):  # its first n - 1 tokens equal the last n - 1 tokens of the text
-            last = ops.take(token_ids, ops.maximum(position - (n - 1) + offset, 0), axis=1)  # (B,)
-            here = ops.equal(token_ids[:, offset : offset + starts], ops.expand_dims(last, 1))
+            last = ops.take_along_axis(token_ids, ops.maximum(ends - (n - 1) + offset, 0), axis=1)  # (B, 1)
+            here = ops.equal(token_ids[:, offset : offset + starts], last)
             repeated = ops.logical_and(repeated, here)
         forbidden = _mark_tokens(token_ids[:, n - 1 :], ops.cast(repeated, "float32"), logits.shape[-1])
         return ops.where(forbidden, FORBIDDEN, logits)
@@ -101,7 +106,7 @@ def begin_with(place: int, token_id: int):
 
     def change(logits, token_ids, position):
         others = ops.arange(logits.shape[-1]) != token_id  # (V,)
-        return ops.where(ops.equal(position, place), ops.where(others, FORBIDDEN, 0.0), logits)
+        return ops.where(ops.equal(_column(position), place), ops.where(others, FORBIDDEN, 0.0), logits)
 
     return change
 
@@ -111,9 +116,14 @@ def not_before(length: int, end_id: int):
 
     def change(logits, token_ids, position):
         is_end = ops.equal(ops.arange(logits.shape[-1]), end_id)  # (V,)
-        return ops.where(ops.logical_and(position < length, is_end), FORBIDDEN, logits)
+        return ops.where(ops.logical_and(_column(position) < length, is_end), FORBIDDEN, logits)
 
     return change
+
+
+def _column(position):
+    """Returns a position, int () or (B,), beside rows: int (1 or B, 1)."""
+    return ops.reshape(position, (-1, 1))
 
 
 def _mark_tokens(token_ids, weights, vocabulary_size: int):

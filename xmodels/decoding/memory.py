@@ -13,6 +13,18 @@ from keras import ops
 from xmodels.layers.attention.places import Beams
 
 
+def side_by_side(beams: int, width: int, lengths, new_tokens: int, last: int) -> "Shared":
+    """Returns the memory of beams that go on from the different lengths of their texts, for networks with `places_texts`.
+
+    Args:
+        beams: K.
+        width: P, tokens that are read at once, of which each text has `lengths`, int (B,).
+        new_tokens: most tokens that are read behind them.
+        last: the last position that the network knows, at which texts stay that have reached it.
+    """
+    return Shared(beams, width + new_tokens * beams, width, lengths, last)
+
+
 def memory_for(backbone, beams: int, length: int, known: int = 0, first=0) -> "Copies | Shared":
     """Returns the memory of a network's beams, for texts of `length` tokens, the first of which all beams have in common.
 
@@ -80,26 +92,35 @@ class Shared:
         beams: K.
         slots: S, the slots of `past`: at least `first`, and K for each position after them.
         first: int (), the number of tokens that the beams of a text have in common.
+        lengths: int (B,), how many of the first slots hold tokens of each text; positions then count from there. None: all.
+        last: the last position, with `lengths`.
     """
 
     beams: int
     slots: int
     first: Any = 0
+    lengths: Any = None
+    last: int | None = None
 
     def repeat_for_beams(self, rows):
         return rows
 
     def begin(self, past, batch):
-        known = ops.arange(self.slots, dtype="int32") < self.first
+        common = self.first if self.lengths is None else ops.reshape(self.lengths, (-1, 1, 1))
+        known = ops.arange(self.slots, dtype="int32") < common
         return {"past": past, "seen": ops.broadcast_to(known, (batch, self.beams, self.slots))}
 
     def read(self, decode: Callable, tokens, state, position):
         slots, numbers = ops.arange(self.slots, dtype="int32"), ops.arange(self.beams, dtype="int32")
-        slot = self.first + (position - self.first) * self.beams
+        number = position if self.lengths is not None else position - self.first
+        slot = self.first + number * self.beams
         own = ops.equal(slots, ops.expand_dims(slot + numbers, 1))  # (K, S)
         seen = ops.logical_or(state["seen"], own)
-        positions = ops.where(slots < self.first, slots, self.first + (slots - self.first) // self.beams)
-        place = Beams(position, slot, seen, positions)
+        if self.lengths is None:
+            positions = ops.where(slots < self.first, slots, self.first + (slots - self.first) // self.beams)
+            place = Beams(position, slot, seen, positions)
+        else:
+            place = Beams(ops.minimum(self.lengths + number, self.last), slot, seen)
         states, past = decode(ops.reshape(tokens, (-1, self.beams)), state["past"], place)  # (B, K, D)
         return ops.reshape(states, (-1, states.shape[-1])), {"past": past, "seen": seen}
 

@@ -4,11 +4,14 @@ A model is given by two functions: `decode(token_ids (B, L), past, position) -> 
 recompute earlier tokens, and `logits(states (..., D)) -> (..., V)`.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 from keras import ops
 
+from xmodels.layers.attention.places import Beams
 from xmodels.layers.dropout import StepSeed
 
 
@@ -37,7 +40,7 @@ def sample(seed):
 def generate(
     decode: Callable, logits: Callable, past, prompt_ids, prompt_lengths, max_length: int,
     end_id: int | None = None, pad_id: int = 0, pick: Callable = greedy, filters: Sequence[Callable] = (), read=None,
-    limits=None,
+    limits=None, slots: int | None = None,
 ):  # fmt: skip
     """Continues each prompt until its end token, or until it has `max_length` tokens in all.
 
@@ -55,6 +58,8 @@ def generate(
             last of them. Needed by networks that cannot go back to an earlier position: the rest of the prompts is then read
             token by token.
         limits: int (B,), most tokens of each text in all; by default `max_length`.
+        slots: the tokens that `past` has room for, P and those that are written, for networks with `places_texts`: all texts go on
+            from their own lengths at once. By default longer prompts are read again token by token, while shorter ones go on.
 
     Returns:
         int (B, max_length) texts with their prompts, and int (B,) their lengths, including the end token.
@@ -63,7 +68,10 @@ def generate(
     token_ids = ops.pad(prompt_ids, ((0, 0), (0, max_length - prompt_ids.shape[1])), constant_values=pad_id)
     real = ops.arange(max_length) < ops.expand_dims(prompt_lengths, 1)
     token_ids = ops.where(real, token_ids, pad_id)
-    if read is None:
+    texts = None if slots is None else _SideBySide(decode, prompt_lengths, prompt_ids.shape[1], slots, max_length)
+    if texts:
+        first, (state, past) = 0, texts.read(prompt_ids, past)
+    elif read is None:
         # All prompts are read at once, up to the longest. After a shorter one, positions are read again one by one, which
         # overwrites the keys and values of its padding; no earlier position has attended to these.
         states, past = decode(prompt_ids, past, 0)  # (B, P, D)
@@ -72,26 +80,68 @@ def generate(
     else:
         first, state = read
     limits = ops.full_like(prompt_lengths, max_length) if limits is None else ops.cast(limits, "int32")
+    limits = ops.minimum(limits, max_length)
     ended = limits <= prompt_lengths
 
-    def is_unfinished(position, token_ids, state, ended, lengths, past):
-        return ops.logical_and(position < max_length, ops.logical_not(ops.all(ended)))
+    def is_unfinished(number, token_ids, state, ended, lengths, past):
+        return ops.logical_and(number < max_length, ops.logical_not(ops.all(ended)))
 
-    def step(position, token_ids, state, ended, lengths, past):
+    def step(number, token_ids, state, ended, lengths, past):
+        position, draw, place = texts.places(number) if texts else (number, number, number)
         scores = logits(state)  # (B, V)
         for change in filters:
             scores = change(scores, token_ids, position)
         given = position < prompt_lengths  # (B,)
-        token = ops.where(ended, pad_id, pick(scores, position))
-        token = ops.where(given, ops.take(token_ids, position, axis=1), token)
-        token_ids = ops.where(ops.equal(ops.arange(max_length), position), ops.expand_dims(token, 1), token_ids)
+        token = ops.where(ended, pad_id, pick(scores, draw))
+        here = ops.equal(ops.arange(max_length), ops.reshape(position, (-1, 1)))  # (1 or B, T)
+        if texts:
+            here = ops.logical_and(here, ops.expand_dims(ops.logical_not(ended), 1))
+        else:
+            token = ops.where(given, ops.take(token_ids, position, axis=1), token)
+        token_ids = ops.where(here, ops.expand_dims(token, 1), token_ids)
         lengths = ops.where(ops.logical_or(given, ended), lengths, position + 1)
         if end_id is not None:
             ended = ops.logical_or(ended, ops.logical_and(ops.logical_not(given), ops.equal(token, end_id)))
         ended = ops.logical_or(ended, position + 1 >= limits)
-        states, past = decode(ops.expand_dims(token, 1), past, position)
-        return position + 1, token_ids, states[:, 0], ended, lengths, past
+        states, past = decode(ops.expand_dims(token, 1), past, place)
+        return number + 1, token_ids, states[:, 0], ended, lengths, past
 
-    variables = (first, token_ids, state, ended, prompt_lengths, past)
+    variables = (ops.cast(first, "int32"), token_ids, state, ended, prompt_lengths, past)
     _, token_ids, _, _, lengths, _ = ops.while_loop(is_unfinished, step, variables, maximum_iterations=max_length)
     return token_ids, lengths
+
+
+@dataclasses.dataclass(frozen=True)
+class _SideBySide:
+    """Texts of different lengths whose new tokens stand in the same slots of `past`, behind those of the longest prompt.
+
+    Attributes:
+        decode: of the network.
+        lengths: int (B,), of the prompts.
+        width: P, the slots of prompts; those behind a shorter one are seen by nothing.
+        slots: all slots.
+        max_length: tokens of a text in all.
+    """
+
+    decode: Callable
+    lengths: Any
+    width: int
+    slots: int
+    max_length: int
+
+    def read(self, prompt_ids, past):
+        """Returns the state (B, D) of the last token of each prompt, and the past that they leave."""
+        states, past = self.decode(prompt_ids, past, 0)  # (B, P, D)
+        last = ops.reshape(self.lengths - 1, (-1, 1, 1))
+        return ops.take_along_axis(states, ops.broadcast_to(last, (*ops.shape(last)[:2], states.shape[-1])), axis=1)[
+            :, 0
+        ], past
+
+    def places(self, number):
+        """Returns, of the new token of that number, from 0: its position in each text, int (B,); the position for which it is drawn,
+        which texts have alone or beside texts of their length; and its place."""
+        position = ops.minimum(self.lengths + number, self.max_length - 1)  # ended texts stay where they are
+        slots, slot = ops.arange(self.slots, dtype="int32"), self.width + number
+        is_new = ops.logical_and(slots >= self.width, slots <= slot)  # (S,)
+        seen = ops.logical_or(slots < ops.expand_dims(self.lengths, 1), is_new)  # (B, S)
+        return position, ops.max(self.lengths) + number, Beams(position, slot, ops.expand_dims(seen, 1))

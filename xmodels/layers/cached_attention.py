@@ -26,7 +26,10 @@ class CachedAttention(ProjectedMixer):
     scale: ClassVar[float | None] = None
 
     def bias(self, queries, keys):
-        """Returns what is added to the scores of queries at positions (L,) and keys at positions (S,): (1, H, L, S), or None."""
+        """Returns what is added to the scores of queries at positions (L,) and keys at positions (S,): (1, H, L, S), or None.
+
+        Mixers with `places_texts` add nothing, as their positions may be those of each text.
+        """
         return None
 
     def start(self, batch, length: int):

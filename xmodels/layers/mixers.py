@@ -53,6 +53,7 @@ class Mixer(Layer):
         selects: whether the contents of tokens decide which others they take from.
         rewinds: whether `step` may go back to an earlier position and read other tokens there.
         shares_past: whether `step` supports beams that share a past, `attention.places.Beams`.
+        places_texts: whether `step` supports texts that are at different positions, `attention.places.Beams` with a position of each.
         starts_from_attention: whether it has all weights of full attention, under the same names.
         copies: {own layer: layer of full attention} whose weights it begins with where a trained network gets this mixer.
         compares_all: whether it keeps a number for every two tokens of a text.
@@ -75,6 +76,7 @@ class Mixer(Layer):
     selects: ClassVar[bool] = False
     rewinds: ClassVar[bool] = True
     shares_past: ClassVar[bool] = False
+    places_texts: ClassVar[bool] = False
     starts_from_attention: ClassVar[bool] = True
     copies: ClassVar[dict[str, str]] = {}
     compares_all: ClassVar[bool] = False

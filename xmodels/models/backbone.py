@@ -48,6 +48,11 @@ class Backbone(keras.Model):
         return False
 
     @property
+    def places_texts(self) -> bool:
+        """Whether `decode` supports texts that are at different positions, `attention.places.Beams` with a position of each."""
+        return False
+
+    @property
     def shows_attention(self) -> bool:
         """Whether the network has `attention_maps`, and these are probabilities."""
         return hasattr(self, "attention_maps") and getattr(self.config, "has_probabilities", True)

@@ -105,6 +105,10 @@ class Gpt(Backbone):
     def shares_past(self) -> bool:
         return all(block.shares_past for block in self.blocks)
 
+    @property
+    def places_texts(self) -> bool:
+        return all(block.mixer.places_texts for block in self.blocks)
+
     def decode(self, token_ids, past, place):
         """Decodes the next L tokens of texts, without recomputing those before them.
 
@@ -116,8 +120,8 @@ class Gpt(Backbone):
         Returns:
             Their states (B, L, D), and `past` updated with these tokens.
         """
-        positions = positions_of(place, ops.shape(token_ids)[1])  # (L,)
-        x = self.embedding(token_ids, ops.expand_dims(positions, 0))
+        length = ops.shape(token_ids)[1]
+        x = self.embedding(token_ids, ops.reshape(positions_of(place, length), (-1, length)))  # of (1, L) or (B, L)
         present = []
         for block, of_block in zip(self.blocks, past, strict=True):
             x, of_block = block.step(x, of_block, place)

@@ -14,6 +14,7 @@ class MultiHeadAttention(CachedAttention):
 
     supports = frozenset(field.name for field in dataclasses.fields(Visible))
     compares_all = True
+    places_texts = True  # it looks at no positions but by the slots that are seen
 
     def mix(self, query, key, value, visible, training=None):
         return attend(query, key, value, visible, dropout=self.dropout, training=training)

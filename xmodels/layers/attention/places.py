@@ -15,25 +15,27 @@ from xmodels.layers.attention.visible import Visible
 class Beams:
     """The place of the next token of each of K beams, which share one cache `past` of S slots.
 
-    The cache holds the tokens of all beams, including discarded ones; each beam attends to its own tokens only.
+    The cache holds the tokens of all beams, including discarded ones; each beam attends to its own tokens only. Texts of different
+    lengths stand side by side where each has a position of its own; a text without beams is one beam.
 
     Attributes:
-        position: int (), the position of these tokens in their texts.
+        position: int () or, for networks with `places_texts`, (B,): the position of these tokens in their texts.
         slot: int (), the slot of the first of them; the others follow.
         seen: bool (B, K, S), the slots that each beam attends to, including its own new one.
-        positions: int (S,), the position in the text of the token in each slot.
+        positions: int (S,), the position in the text of the token in each slot; None where each text has its own.
     """
 
     position: Any
     slot: Any
     seen: Any
-    positions: Any
+    positions: Any = None
 
 
 def positions_of(place, length: int):
-    """Returns the positions of the L tokens at a place, int (L,)."""
+    """Returns the positions of the L tokens at a place, int (L,); (B, L) where each text has its own."""
     if isinstance(place, Beams):
-        return ops.broadcast_to(place.position, (length,))
+        each = ops.expand_dims(place.position, -1)  # (1,) or (B, 1)
+        return ops.broadcast_to(each, (*ops.shape(each)[:-1], length))
     return place + ops.arange(length, dtype="int32")
 
 

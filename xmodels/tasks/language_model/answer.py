@@ -9,7 +9,7 @@ from keras import ops
 from data_pipelines.errors import UsageError
 from data_pipelines.text.spelling import spell_out
 from xmodels.decoding.beam import beam_search, gnmt_penalty
-from xmodels.decoding.memory import memory_for
+from xmodels.decoding.memory import memory_for, side_by_side
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.sampling import generate
 from xmodels.interfaces.loaded import Loaded
@@ -95,20 +95,22 @@ class TextGenerator(Generator):
 
     def _continue(self, prompts: list[list[int]], decoding: Decoding, max_new_tokens: int, seed) -> list[list[int]]:
         token_ids, lengths, length = self._padded(prompts, max_new_tokens)
-        function = self.compile((decoding, *token_ids.shape, length), lambda: self._sampler(decoding, length))
+        slots = token_ids.shape[1] + max_new_tokens if self.backbone.places_texts else None
+        key = decoding, *token_ids.shape, length, slots
+        function = self.compile(key, lambda: self._sampler(decoding, length, slots))
         read = None if self.rewinds else self._read(token_ids[:, : lengths.min()], length)
         found = function(token_ids, lengths, lengths + max_new_tokens, np.array(seed, np.int32), read)
         texts, ends = (ops.convert_to_numpy(x) for x in found)
         return [row[a:b].tolist() for row, a, b in zip(texts, lengths, ends, strict=True)]
 
-    def _sampler(self, decoding: Decoding, length: int):
+    def _sampler(self, decoding: Decoding, length: int, slots: int | None):
         filters = [*Decoding(0.0, forbidden=self.forbidden).filters(), *decoding.filters()]
 
         def function(token_ids, lengths, limits, seed, read):
-            *read, past = read or (self.backbone.start(token_ids.shape[0], length),)
+            *read, past = read or (self.backbone.start(token_ids.shape[0], slots or length),)
             return generate(
                 self.backbone.decode, self.logits, past, token_ids, lengths, length, self.end_id,
-                pick=decoding.pick(seed), filters=filters, read=read or None, limits=limits,
+                pick=decoding.pick(seed), filters=filters, read=read or None, limits=limits, slots=slots,
             )  # fmt: skip
 
         return function
@@ -136,6 +138,8 @@ class TextGenerator(Generator):
         if max_new_tokens < 1:
             return [[] for _ in prompts]
         token_ids, lengths, length = self._padded(prompts, max_new_tokens)
+        if self.backbone.places_texts:
+            return self._search_side_by_side(token_ids, lengths, decoding, max_new_tokens)
         known = (int(lengths.min()) - 1) // STEP * STEP  # tokens that no beam changes; few numbers, so few functions
         key = decoding, *token_ids.shape, length, known
         function = self.compile(key, lambda: self._searcher(decoding, length, known))
@@ -147,8 +151,46 @@ class TextGenerator(Generator):
             for row, start, stop in zip(texts, lengths, limits, strict=True)
         ]
 
-    def _searcher(self, decoding: Decoding, length: int, known: int):
+    def _search_side_by_side(self, token_ids, lengths, decoding: Decoding, max_new_tokens: int) -> list[list[int]]:
+        """The same of networks with `places_texts`: each text goes on behind its own last token, from the first step on."""
+        key = decoding, *token_ids.shape, max_new_tokens, "side by side"
+        function = self.compile(key, lambda: self._side_by_side(decoding, token_ids.shape[1], max_new_tokens))
+        limits = np.minimum(max_new_tokens, self.max_length - lengths)
+        texts = ops.convert_to_numpy(function(token_ids, lengths, limits))[:, 0]
+        return [self.until_end(row[1 : stop + 1].tolist()) for row, stop in zip(texts, limits, strict=True)]
+
+    def _side_by_side(self, decoding: Decoding, width: int, max_new_tokens: int):
+        forbid = self._forbid()
+
+        def function(token_ids, lengths, limits):
+            lengths = ops.cast(lengths, "int32")
+            memory = side_by_side(decoding.num_beams, width, lengths - 1, max_new_tokens, self.max_length - 1)
+            past = memory.past_of(
+                lambda slots: self.backbone.start(token_ids.shape[0], slots),
+                lambda past: self.backbone.decode(token_ids, past, 0)[1],
+                width,
+            )
+            last = ops.take_along_axis(ops.cast(token_ids, "int32"), ops.expand_dims(lengths - 1, 1), axis=1)[:, 0]
+
+            def step(texts, position, state):
+                states, state = memory.read(self.backbone.decode, ops.take(texts, position, axis=1), state, position)
+                return forbid(self.logits(states), texts, position), state
+
+            ids, _ = beam_search(
+                step, past, last, decoding.num_beams, max_new_tokens, self.end_id, gnmt_penalty(decoding.length_penalty),
+                limits=limits, memory=memory,
+            )  # fmt: skip
+            return ids
+
+        return function
+
+    def _forbid(self):
+        """Returns the filter of tokens that no text holds."""
         (forbid,) = Decoding(0.0, forbidden=self.forbidden).filters() or [lambda logits, *_: logits]
+        return forbid
+
+    def _searcher(self, decoding: Decoding, length: int, known: int):
+        forbid = self._forbid()
 
         def function(token_ids, lengths, limits, past):
             memory = memory_for(self.backbone, decoding.num_beams, length, known, ops.min(lengths) - 1)
