@@ -152,7 +152,7 @@ class TextGenerator(Generator):
         ]
 
     def _search_side_by_side(self, token_ids, lengths, decoding: Decoding, max_new_tokens: int) -> list[list[int]]:
-        """The same of networks with `places_texts`: each text goes on behind its own last token, from the first step on."""
+        """Does the same for networks with `places_texts`: each text goes on behind its own last token, from the first step on."""
         key = decoding, *token_ids.shape, max_new_tokens, "side by side"
         function = self.compile(key, lambda: self._side_by_side(decoding, token_ids.shape[1], max_new_tokens))
         limits = np.minimum(max_new_tokens, self.max_length - lengths)
