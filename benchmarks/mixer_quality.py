@@ -319,8 +319,8 @@ def main() -> None:
                 print(f"{task}, {name}: {found[task][name]}", flush=True)
     lines = {
         BYTES: f"{sum(map(len, texts)):,} bytes in {len(texts)} files; of each the last 20 windows are held out.",
-        COPY: f"One of {CHOICES} letters by chance: {100 / CHOICES:.1f} %. Both columns of letters are asked after the whole training, "
-              "whose last quarter may undo what was learnt from near.",
+        COPY: f"One of {CHOICES} letters by chance: {100 / CHOICES:.1f} %. Both columns of letters are asked after the whole "
+              "training, whose last quarter may undo what was learnt from near.",
         BOOKS: f"One of {len(texts)} files by chance: {100 / len(texts):.1f} %; a bag of words: "
                f"{bag_of_words(texts):.1f} %.",
     }  # fmt: skip
