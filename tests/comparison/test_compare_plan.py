@@ -86,6 +86,11 @@ WRONG = {
     "name": ("  gpt:", "  g/pt:", "a name is part of file names"),
     "vectors": ("  gpt:", "  begun: {new: text_cnn, vectors: bret}\n  gpt:", "'bret' is none of `systems`. Did you mean bert?"),
     "giver": ("  gpt:", "  begun: {new: text_cnn, vectors: bert}\n  gpt:", "must name a system with `averaged: true`"),
+    "both": (
+        "  gpt:\n    flags: {learning_rate: 1e-3}",
+        "  v: {system: skip_gram, averaged: true}\n  gpt: {vectors: v, flags: {init_vectors: \"glove:x\"}}",
+        "`systems.gpt.vectors`: stands beside a flag init_vectors.",
+    ),
     "idle": ("  gpt:\n", "  gpt:\n    new: text_cnn\n", "`systems.gpt.flags`: is for pretraining, which a network with `new` does"),
     "untrained": ("  bert: {size: tiny}", "  bert: {new: text_cnn}", "`baselines.random[0]`: bert has no pretrained network"),
     "half": (

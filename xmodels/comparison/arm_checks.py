@@ -91,6 +91,8 @@ def _check_together(name: str, system: System, plan: Plan, place: Location) -> N
             raise here.fault(
                 f"`{here.key}`: must name a system with `averaged: true` that has no `vectors` itself. Found: {system.vectors}."
             )
+        if "init_vectors" in {**system.flags, **system.finetune}:
+            raise here.fault(f"`{here.key}`: stands beside a flag init_vectors. Leave one of the two out.")
     for part in ("train", "heldout"):
         if system.corpus and (system.corpus.train_target is None) != (system.corpus.heldout_target is None):
             here = place.at("corpus").at(f"{part}_target")

@@ -41,11 +41,11 @@ OWN = {
         "model_dir": None, "num_train_steps": "budget", "resume": None, "seed": "pretraining.seeds",
         "eval_every": "pretraining.evaluations", "eval_steps": "pretraining.eval_steps", "dry_run": None,
         "max_seq_length": "pretraining.max_seq_length", "log_steps": None, "input_file": None, "vocab_file": None,
-        "tokens_per_batch": "pretraining.train_batch_size", "init_vectors": "systems.NAME.vectors",
+        "tokens_per_batch": "pretraining.train_batch_size",
     },
     "finetune": {
         "task": "tasks.NAME.task", "init_checkpoint": "systems.NAME.new", "vocab_file": "systems.NAME.vocabulary",
-        "init_vectors": "systems.NAME.vectors", "random_init": "baselines.random", "train_file": "tasks.NAME.train",
+        "random_init": "baselines.random", "train_file": "tasks.NAME.train",
         "eval_file": "tasks.NAME.dev", "test_file": "tasks.NAME.test", "model_dir": None, "resume": None, "dry_run": None,
         "seed": "finetuning.seeds", "data_dir": None, "text_column": "tasks.NAME.text_column",
         "delimiter": None, "text_pair_column": "tasks.NAME.text_pair_column", "label_column": "tasks.NAME.label_column",

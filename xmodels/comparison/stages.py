@@ -19,7 +19,7 @@ RESUMABLE = (PROBE, PRETRAIN, FINETUNE)  # the same command goes on
 SHORT = 8  # characters of a fingerprint in a name
 FILES = (  # flags of a plan that name files or folders
     "lexicon", "phrase_lexicon", "entity_lexicon", "vocab_file", "model_config_file", "init_checkpoint", "distill_file",
-    "unlabelled_file", "task_data", "eval_task_data",
+    "unlabelled_file", "task_data", "eval_task_data", "init_vectors",
 )  # fmt: skip
 
 
