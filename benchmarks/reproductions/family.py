@@ -30,13 +30,13 @@ PEERS = {"bert": (peer_bert.BERT, "peer"), "xlnet": (peer_xlnet.XLNET, "peer_xln
 
 
 def main() -> None:
-    flags = parsed()
-    plan = os.path.join(PLANS, f"family_{flags.language}.yaml")
-    run("compare", plan=plan, output_dir=flags.output_dir, set=flags.set, jobs=flags.jobs)
-    with open(os.path.join(flags.output_dir, "results.json"), encoding="utf-8") as file:
-        found = json.load(file)
-    with open(plan, encoding="utf-8") as file:
-        values = yaml.safe_load(string.Template(file.read()).safe_substitute(variables_of(flags.set)))
+    parser = parser_of(__doc__)
+    parser.add_argument(
+        "--peers", nargs="+", choices=tuple(PEERS), default=[],
+        help="Hugging Face's networks too; needs torch and transformers",
+    )  # fmt: skip
+    flags = parser.parse_args()
+    plan, values, found = compared("family", flags)
     report(flags, plan, values, found, {system: with_peer(flags, system, values, found) for system in flags.peers})
 
 
@@ -50,18 +50,26 @@ def with_peer(flags, system: str, values: dict, found: dict) -> dict[str, float]
     return peer_bert.read_results(folder)
 
 
-def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def compared(name: str, flags) -> tuple[str, dict, dict]:
+    """Runs a plan of samples/compare for a language. Returns its path, what it says, and the numbers that came out."""
+    plan = os.path.join(PLANS, f"{name}_{flags.language}.yaml")
+    run("compare", plan=plan, output_dir=flags.output_dir, set=flags.set, jobs=flags.jobs)
+    with open(os.path.join(flags.output_dir, "results.json"), encoding="utf-8") as file:
+        found = json.load(file)
+    with open(plan, encoding="utf-8") as file:
+        values = yaml.safe_load(string.Template(file.read()).safe_substitute(variables_of(flags.set)))
+    return plan, values, found
+
+
+def parser_of(description: str) -> argparse.ArgumentParser:
+    """Returns the flags of a page that is made from a plan."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--language", choices=("en", "zh"), required=True)
     for name in ("output_dir", "set"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--about", default="", help="what the texts and tables are, for the page")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument(
-        "--peers", nargs="+", choices=tuple(PEERS), default=[],
-        help="Hugging Face's networks too; needs torch and transformers",
-    )  # fmt: skip
-    return parser.parse_args()
+    return parser
 
 
 def means(found: dict) -> dict[tuple[str, str], float]:

@@ -6,19 +6,12 @@ Runs `xmodels compare` on samples/compare/then_and_now_LANGUAGE.yaml, whose head
 page. Interrupted, the same command goes on.
 """
 
-import argparse
-import json
 import os
 import statistics
-import string
 
-import yaml
-
-from benchmarks.reproductions.commands import run
-from benchmarks.reproductions.family import PLANS, differences, means
+from benchmarks.reproductions.family import compared, differences, means, parser_of
 from benchmarks.reproductions.pages import environment, verdict, write_page, write_picture
 from benchmarks.reproductions.pretraining_report import GAIN, accuracies, rates
-from data_pipelines.strict_yaml import variables_of
 
 FEW, MOST = "labels_100", "labels_5000"
 AVERAGED = ("glove", "skip_gram", "fasttext")
@@ -37,20 +30,8 @@ COLOURS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--language", choices=("en", "zh"), required=True)
-    for name in ("output_dir", "set"):
-        parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--about", default="", help="what the texts and tables are, for the page")
-    parser.add_argument("--jobs", type=int, default=2)
-    flags = parser.parse_args()
-    plan = os.path.join(PLANS, f"then_and_now_{flags.language}.yaml")
-    run("compare", plan=plan, output_dir=flags.output_dir, set=flags.set, jobs=flags.jobs)
-    with open(os.path.join(flags.output_dir, "results.json"), encoding="utf-8") as file:
-        found = json.load(file)
-    with open(plan, encoding="utf-8") as file:
-        values = yaml.safe_load(string.Template(file.read()).safe_substitute(variables_of(flags.set)))
-    report(flags, plan, values, found)
+    flags = parser_of(__doc__).parse_args()
+    report(flags, *compared("then_and_now", flags))
 
 
 def claims(found: dict) -> dict[str, bool]:

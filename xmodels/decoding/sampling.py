@@ -68,17 +68,19 @@ def generate(
     token_ids = ops.pad(prompt_ids, ((0, 0), (0, max_length - prompt_ids.shape[1])), constant_values=pad_id)
     real = ops.arange(max_length) < ops.expand_dims(prompt_lengths, 1)
     token_ids = ops.where(real, token_ids, pad_id)
-    texts = None if slots is None else _SideBySide(decode, prompt_lengths, prompt_ids.shape[1], slots, max_length)
-    if texts:
-        first, (state, past) = 0, texts.read(prompt_ids, past)
-    elif read is None:
-        # All prompts are read at once, up to the longest. After a shorter one, positions are read again one by one, which
-        # overwrites the keys and values of its padding; no earlier position has attended to these.
-        states, past = decode(prompt_ids, past, 0)  # (B, P, D)
-        first = ops.min(prompt_lengths)
-        state = ops.take(states, first - 1, axis=1)  # (B, D)
-    else:
+    rows, places = ops.shape(prompt_ids)[0], _one_place
+    if read is not None:
         first, state = read
+    else:  # all prompts are read at once, up to the longest
+        states, past = decode(prompt_ids, past, 0)  # (B, P, D)
+        if slots is None:
+            # After a shorter prompt, positions are read again one by one, which overwrites the keys and values of its padding; no
+            # earlier position has attended to these.
+            first = ops.min(prompt_lengths)
+            state = ops.take(states, first - 1, axis=1)  # (B, D)
+        else:
+            first, places = 0, _SideBySide(prompt_lengths, prompt_ids.shape[1], slots, max_length)
+            state = ops.take_along_axis(states, ops.reshape(prompt_lengths - 1, (-1, 1, 1)), axis=1)[:, 0]
     limits = ops.full_like(prompt_lengths, max_length) if limits is None else ops.cast(limits, "int32")
     limits = ops.minimum(limits, max_length)
     ended = limits <= prompt_lengths
@@ -87,18 +89,16 @@ def generate(
         return ops.logical_and(number < max_length, ops.logical_not(ops.all(ended)))
 
     def step(number, token_ids, state, ended, lengths, past):
-        position, draw, place = texts.places(number) if texts else (number, number, number)
+        position, draw, place = places(number)
         scores = logits(state)  # (B, V)
         for change in filters:
             scores = change(scores, token_ids, position)
         given = position < prompt_lengths  # (B,)
         token = ops.where(ended, pad_id, pick(scores, draw))
-        here = ops.equal(ops.arange(max_length), ops.reshape(position, (-1, 1)))  # (1 or B, T)
-        if texts:
-            here = ops.logical_and(here, ops.expand_dims(ops.logical_not(ended), 1))
-        else:
-            token = ops.where(given, ops.take(token_ids, position, axis=1), token)
-        token_ids = ops.where(here, ops.expand_dims(token, 1), token_ids)
+        column = ops.broadcast_to(ops.reshape(position, (-1, 1)), (rows, 1))
+        token = ops.where(given, ops.take_along_axis(token_ids, column, axis=1)[:, 0], token)
+        is_new = ops.logical_and(ops.equal(ops.arange(max_length), column), ops.expand_dims(ops.logical_not(ended), 1))
+        token_ids = ops.where(is_new, ops.expand_dims(token, 1), token_ids)
         lengths = ops.where(ops.logical_or(given, ended), lengths, position + 1)
         if end_id is not None:
             ended = ops.logical_or(ended, ops.logical_and(ops.logical_not(given), ops.equal(token, end_id)))
@@ -111,35 +111,31 @@ def generate(
     return token_ids, lengths
 
 
+def _one_place(number):
+    """Returns the position of a token of that number, for what it is drawn, and its place, where all texts are at the same one."""
+    return number, number, number
+
+
 @dataclasses.dataclass(frozen=True)
 class _SideBySide:
-    """Texts of different lengths whose new tokens stand in the same slots of `past`, behind those of the longest prompt.
+    """Places of texts of different lengths, whose new tokens stand in the same slots of `past`, behind those of the longest prompt.
+
+    Called with the number of a new token, from 0, it returns the position in each text, int (B,); the position for which the token
+    is drawn, which texts have alone or beside texts of their length; and the place.
 
     Attributes:
-        decode: of the network.
         lengths: int (B,), of the prompts.
         width: P, the slots of prompts; those behind a shorter one are seen by nothing.
         slots: all slots.
         max_length: tokens of a text in all.
     """
 
-    decode: Callable
     lengths: Any
     width: int
     slots: int
     max_length: int
 
-    def read(self, prompt_ids, past):
-        """Returns the state (B, D) of the last token of each prompt, and the past that they leave."""
-        states, past = self.decode(prompt_ids, past, 0)  # (B, P, D)
-        last = ops.reshape(self.lengths - 1, (-1, 1, 1))
-        return ops.take_along_axis(states, ops.broadcast_to(last, (*ops.shape(last)[:2], states.shape[-1])), axis=1)[
-            :, 0
-        ], past
-
-    def places(self, number):
-        """Returns, of the new token of that number, from 0: its position in each text, int (B,); the position for which it is drawn,
-        which texts have alone or beside texts of their length; and its place."""
+    def __call__(self, number):
         position = ops.minimum(self.lengths + number, self.max_length - 1)  # ended texts stay where they are
         slots, slot = ops.arange(self.slots, dtype="int32"), self.width + number
         is_new = ops.logical_and(slots >= self.width, slots <= slot)  # (S,)

@@ -95,7 +95,7 @@ class TextGenerator(Generator):
 
     def _continue(self, prompts: list[list[int]], decoding: Decoding, max_new_tokens: int, seed) -> list[list[int]]:
         token_ids, lengths, length = self._padded(prompts, max_new_tokens)
-        slots = token_ids.shape[1] + max_new_tokens if self.backbone.places_texts else None
+        slots = token_ids.shape[1] + min(max_new_tokens, self.max_length) if self.backbone.places_texts else None
         key = decoding, *token_ids.shape, length, slots
         function = self.compile(key, lambda: self._sampler(decoding, length, slots))
         read = None if self.rewinds else self._read(token_ids[:, : lengths.min()], length)
@@ -153,6 +153,7 @@ class TextGenerator(Generator):
 
     def _search_side_by_side(self, token_ids, lengths, decoding: Decoding, max_new_tokens: int) -> list[list[int]]:
         """Does the same for networks with `places_texts`: each text goes on behind its own last token, from the first step on."""
+        max_new_tokens = min(max_new_tokens, self.max_length)
         key = decoding, *token_ids.shape, max_new_tokens, "side by side"
         function = self.compile(key, lambda: self._side_by_side(decoding, token_ids.shape[1], max_new_tokens))
         limits = np.minimum(max_new_tokens, self.max_length - lengths)
@@ -165,11 +166,7 @@ class TextGenerator(Generator):
         def function(token_ids, lengths, limits):
             lengths = ops.cast(lengths, "int32")
             memory = side_by_side(decoding.num_beams, width, lengths - 1, max_new_tokens, self.max_length - 1)
-            past = memory.past_of(
-                lambda slots: self.backbone.start(token_ids.shape[0], slots),
-                lambda past: self.backbone.decode(token_ids, past, 0)[1],
-                width,
-            )
+            past = self._read_prompts(memory, token_ids)
             last = ops.take_along_axis(ops.cast(token_ids, "int32"), ops.expand_dims(lengths - 1, 1), axis=1)[:, 0]
 
             def step(texts, position, state):
@@ -184,6 +181,15 @@ class TextGenerator(Generator):
 
         return function
 
+    def _read_prompts(self, memory, token_ids):
+        """Returns the past of beams after all prompts (B, P), which are read at once."""
+        rows, width = token_ids.shape
+        return memory.past_of(
+            lambda slots: self.backbone.start(rows, slots),
+            lambda past: self.backbone.decode(token_ids, past, 0)[1],
+            width,
+        )
+
     def _forbid(self):
         """Returns the filter of tokens that no text holds."""
         (forbid,) = Decoding(0.0, forbidden=self.forbidden).filters() or [lambda logits, *_: logits]
@@ -195,13 +201,8 @@ class TextGenerator(Generator):
         def function(token_ids, lengths, limits, past):
             memory = memory_for(self.backbone, decoding.num_beams, length, known, ops.min(lengths) - 1)
             if past is None:
-                # All prompts are read at once. What stands behind a short one is replaced before anything looks at it.
-                rows, width = token_ids.shape
-                past = memory.past_of(
-                    lambda slots: self.backbone.start(rows, slots),
-                    lambda past: self.backbone.decode(token_ids, past, 0)[1],
-                    width,
-                )
+                # What stands behind a short prompt is replaced before anything looks at it.
+                past = self._read_prompts(memory, token_ids)
 
             def step(token_ids, position, state):
                 tokens = ops.take(token_ids, position, axis=1)
