@@ -158,6 +158,20 @@ def test_texts_side_by_side_are_those_of_prompts_that_are_read_again(decoding, r
     assert found[0] == found[1] and len(set(found[0])) > 2
 
 
+@pytest.mark.parametrize("beams", [1, 3])
+def test_more_tokens_than_the_network_reads_take_no_more_memory(beams, run, monkeypatch):
+    generator, rooms = load(run), []
+    start = Gpt2.start
+
+    def started(self, batch_size, length):
+        rooms.append(length)
+        return start(self, batch_size, length)
+
+    monkeypatch.setattr(Gpt2, "start", started)
+    generator.generate(PROMPTS, Decoding(temperature=0.0, num_beams=beams), 10_000)
+    assert rooms and max(rooms) <= 2 * generator.max_length
+
+
 def test_draws_of_prompts_of_one_length_are_those_of_prompts_that_are_read_again(run, monkeypatch):
     found = []
     for side_by_side in (True, False):
