@@ -122,7 +122,9 @@ def test_texts_are_the_same(backend, name, tmp_path):
     keras.utils.set_random_seed(0)
     backbone = small_network(name)
     values = values_of("backbone", backbone)
-    assign("backbone", backbone, {n: drawn.normal(0, 0.2, v.shape).astype("float32") for n, v in values.items()}, name)
+    # Biases stay as they are: random ones outweigh the text.
+    large = {n: v if v.ndim == 1 else drawn.normal(0, 0.2, v.shape).astype("float32") for n, v in values.items()}
+    assign("backbone", backbone, large, name)
     folder = tmp_path / "backbone"
     folder.mkdir()
     write_model(str(folder), backbone, None, tokenizer.files(), tokenizer.describe(), name)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from xmodels.decoding.memory import Copies, Shared, gather_texts
+from xmodels.decoding.selection import highest
 
 LOWEST = -1e7  # the score of an empty slot
 
@@ -152,14 +153,15 @@ class Search:
         if self.given is not None:
             following = self.keep_prompts(following, position, pools)
         total = ops.reshape(ops.expand_dims(pools.alive, 2) + following, (self.batch, self.beams * size))
-        scores, where = ops.top_k(total / ops.reshape(self.divisor(position + 1), (-1, 1)), 2 * self.beams)
-        parents, tokens = where // size, ops.cast(where % size, "int32")
+        totals, where = highest(total, 2 * self.beams)
+        scores = totals / ops.reshape(self.divisor(position + 1), (-1, 1))
+        parents, tokens = where // size, where % size
         place = ops.equal(ops.arange(self.max_length + 1), position + 1)
         texts = ops.where(place, ops.expand_dims(tokens, 2), gather_texts(pools.alive_ids, parents))
         ends = ops.equal(tokens, self.end_id)
         if self.given is not None:
             ends = ops.logical_and(ends, ops.expand_dims(position >= self.given, 1))
-        return texts, ends, ops.take_along_axis(total, where, axis=1), scores, parents
+        return texts, ends, totals, scores, parents
 
     def keep_prompts(self, following, position, pools: Pools):
         """Returns log-probabilities (B, K, V) in which rows that are still in their prompt can only continue with its next token."""

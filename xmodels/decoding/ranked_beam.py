@@ -12,6 +12,7 @@ from keras import ops
 
 from xmodels.decoding.beam import mean_penalty
 from xmodels.decoding.memory import Copies, Shared, gather_texts
+from xmodels.decoding.selection import highest
 
 EMPTY = -1e9  # the score of an empty slot, also added to the scores of candidates that do not count
 
@@ -130,8 +131,8 @@ class RankedSearch:
             following = change(following, flat, position + 1)
         following = ops.reshape(following, (self.batch, self.beams, size))
         total = ops.reshape(ops.expand_dims(pools.alive, 2) + following, (self.batch, self.beams * size))
-        totals, where = ops.top_k(total, 2 * self.beams)
-        parents, tokens = ops.cast(where // size, "int32"), ops.cast(where % size, "int32")
+        totals, where = highest(total, 2 * self.beams)
+        parents, tokens = where // size, where % size
         place = ops.equal(ops.arange(self.max_length + 1), position + 1)
         texts = ops.where(place, ops.expand_dims(tokens, 2), gather_texts(pools.alive_ids, parents))
         last = ops.expand_dims(position + 1 >= self.limits, 1)  # (B, 1)

@@ -11,13 +11,14 @@ from typing import Any
 import keras
 from keras import ops
 
+from xmodels.decoding.selection import most_probable
 from xmodels.layers.attention.places import Beams
 from xmodels.layers.dropout import StepSeed
 
 
 def greedy(logits, position):
     """Returns the most probable token: (B, V) -> int32 (B,)."""
-    return ops.cast(ops.argmax(logits, axis=-1), "int32")
+    return most_probable(logits)
 
 
 def sample(seed):
@@ -32,7 +33,7 @@ def sample(seed):
         here = StepSeed(ops.stack([numbers[0], numbers[1] + ops.cast(position, "uint32")]))
         noise = keras.random.uniform(ops.shape(logits), minval=1e-20, maxval=1.0, seed=here)
         gumbel = -ops.log(-ops.log(noise))  # the argmax of logits + Gumbel noise is a sample from their softmax
-        return ops.cast(ops.argmax(logits + gumbel, axis=-1), "int32")
+        return most_probable(logits + gumbel)
 
     return pick
 

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from keras import ops
 
-from xmodels.layers.attention.core import attend_to_kept, attention_scores, heads_first, write_at
+from xmodels.layers.attention.core import attend_to_kept, attention_scores, heads_first
 from xmodels.layers.attention.places import (
     attention_mask_from,
     positions_of,
@@ -12,6 +12,7 @@ from xmodels.layers.attention.places import (
     slot_of,
 )
 from xmodels.layers.attention.visible import Visible
+from xmodels.layers.attention.writing import write_at
 from xmodels.layers.mixers import ProjectedMixer
 
 

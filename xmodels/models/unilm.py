@@ -5,8 +5,8 @@ import dataclasses
 import keras
 from keras import ops
 
-from xmodels.layers.attention.core import write_at
 from xmodels.layers.attention.visible import Visible
+from xmodels.layers.attention.writing import write_at
 from xmodels.models import bert
 from xmodels.models.bert import Bert, BertConfig
 

@@ -137,18 +137,6 @@ def attend_to_kept(query, key, value, attention_mask=None, bias=None, scale: flo
     return heads_first(ops.einsum("bhls,bhsk->bhlk", shares, value))
 
 
-def write_at(past, present, slot):
-    """Writes keys or values `present` (B, H, L, K) into the cache `past` (B, H, S, K) from `slot` on. Has no gradient.
-
-    It scatters rows of K numbers, since XLA then updates a `past` that a loop carries in place; a slice update would copy it.
-    """
-    (batch, heads, length, width), slots = ops.shape(present), ops.shape(past)[2]
-    first = ops.expand_dims(ops.arange(batch * heads, dtype="int32") * slots + slot, 1)  # (B H, 1)
-    rows = ops.reshape(first + ops.arange(length, dtype="int32"), (-1, 1))
-    present = ops.reshape(ops.cast(present, past.dtype), (-1, width))
-    return ops.reshape(ops.scatter_update(ops.reshape(past, (-1, width)), rows, present), ops.shape(past))
-
-
 def pad_tokens(x, missing):
     """Appends so many zeros to each row: (B, L, ...) -> (B, L + missing, ...). None stays None."""
     return x if x is None else ops.pad(x, [(0, 0), (0, missing), *([(0, 0)] * (len(x.shape) - 2))])

@@ -5,8 +5,9 @@ import dataclasses
 import keras
 from keras import ops
 
-from xmodels.layers.attention.core import HIDDEN, heads_first, pad_tokens, write_at
+from xmodels.layers.attention.core import HIDDEN, heads_first, pad_tokens
 from xmodels.layers.attention.places import positions_of, slot_of
+from xmodels.layers.attention.writing import write_at
 from xmodels.layers.mixers import Numbers, ProjectedMixer, number
 
 

@@ -8,8 +8,9 @@ import keras
 from keras import ops
 
 from xmodels.layers import costs
-from xmodels.layers.attention.core import HIDDEN, attend_to_kept, write_at
+from xmodels.layers.attention.core import HIDDEN, attend_to_kept
 from xmodels.layers.attention.places import attention_mask_from, slot_of
+from xmodels.layers.attention.writing import write_at
 from xmodels.layers.cached_attention import CachedAttention
 from xmodels.layers.choices import choose
 from xmodels.layers.mixers import Numbers, number

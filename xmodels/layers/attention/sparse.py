@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 
 from keras import ops
 
-from xmodels.layers.attention.core import HIDDEN, attend_to_kept, attention_probabilities, pad_tokens, write_at
+from xmodels.layers.attention.core import HIDDEN, attend_to_kept, attention_probabilities, pad_tokens
 from xmodels.layers.attention.places import attention_mask_from, positions_of, positions_of_slots, slot_of
+from xmodels.layers.attention.writing import write_at
 from xmodels.layers.cached_attention import CachedAttention
 from xmodels.layers.mixers import Numbers, number
 

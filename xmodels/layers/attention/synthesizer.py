@@ -6,8 +6,9 @@ from typing import ClassVar
 import keras
 from keras import ops
 
-from xmodels.layers.attention.core import HIDDEN, heads_first, merge_heads, split_heads, write_at
+from xmodels.layers.attention.core import HIDDEN, heads_first, merge_heads, split_heads
 from xmodels.layers.attention.places import attention_mask_from, positions_of, slot_of
+from xmodels.layers.attention.writing import write_at
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.initialization import Initialization
 from xmodels.layers.mixers import Mixer, Numbers, number

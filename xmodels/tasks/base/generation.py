@@ -8,6 +8,7 @@ from data_pipelines.errors import CheckpointError
 from data_pipelines.text.spelling import spell_out, spelling
 from xmodels.decoding.options import Decoding
 from xmodels.interfaces.loaded import Identity, Loaded
+from xmodels.layers.attention.writing import assigned_slices
 from xmodels.tasks.base.answer import overflow_error
 
 STEP = 16  # lengths are rounded up to multiples of this
@@ -70,12 +71,12 @@ class Generator:
     def compile(self, key, make: Callable[[], Callable], signature=None):
         """Returns the function for `key` (settings and shapes), made on first use; with TensorFlow it is a graph."""
         if key not in self._functions:
-            self._functions[key] = make()
+            self._functions[key] = made = make()
             if keras.backend.backend() == "tensorflow":
                 import tensorflow as tf
 
                 self._functions[key] = tf.function(
-                    self._functions[key],
+                    made if self.jit_compile else assigned_slices()(made),
                     input_signature=signature,
                     autograph=False,
                     jit_compile=self.jit_compile or None,
@@ -89,7 +90,9 @@ def finite_logits(logits):
         return logits
     import tensorflow as tf
 
-    return tf.debugging.check_numerics(logits, NOT_FINITE)
+    sums = tf.reduce_sum(tf.cast(logits, tf.float32), axis=-1)  # of far fewer numbers, finite where all logits are
+    with tf.control_dependencies([tf.debugging.check_numerics(sums, NOT_FINITE)]):
+        return tf.identity(logits)
 
 
 def report_overflow(function: Callable) -> Callable:

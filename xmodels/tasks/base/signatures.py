@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from xmodels.layers.attention.writing import assigned_slices
+
 DEFAULT, TOKENS, ATTENTION = "serving_default", "tokens", "attention"  # names of signatures
 
 
@@ -54,7 +56,8 @@ class Signature:
     def function(self):
         """Returns the graph of the method."""
         specs = [each.spec() for each in self.inputs]
-        return tf.function(self.method, autograph=False).get_concrete_function(*specs)
+        with assigned_slices():
+            return tf.function(self.method, autograph=False).get_concrete_function(*specs)
 
 
 def ask(signature: Callable, columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
