@@ -98,6 +98,7 @@ def generate(
         token = ops.where(ended, pad_id, pick(scores, draw))
         column = ops.broadcast_to(ops.reshape(position, (-1, 1)), (rows, 1))
         token = ops.where(given, ops.take_along_axis(token_ids, column, axis=1)[:, 0], token)
+        token = ops.reshape(token, ops.shape(prompt_lengths))  # a number of texts that is static stays so in the loop
         is_new = ops.logical_and(ops.equal(ops.arange(max_length), column), ops.expand_dims(ops.logical_not(ended), 1))
         token_ids = ops.where(is_new, ops.expand_dims(token, 1), token_ids)
         lengths = ops.where(ops.logical_or(given, ended), lengths, position + 1)
