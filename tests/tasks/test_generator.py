@@ -75,25 +75,29 @@ def test_continuations_are_those_of_whole_passes(run):
     assert found == generator.generate(PROMPTS, Decoding(num_beams=1, temperature=0.0), 12, batch_size=3)
 
 
-@pytest.mark.long
-def test_a_text_in_parts_is_the_text_at_once(run):
-    """Greedily and by draws, of any number of tokens at a time."""
+DRAWN = tf.constant(1.5), tf.constant(0.9), tf.constant([3, 4])
+
+
+@pytest.mark.parametrize(
+    "name, settings",
+    [("serving_default", ()), pytest.param("sample", DRAWN, marks=pytest.mark.long)],
+    ids=["greedy", "drawn"],
+)
+def test_a_text_in_parts_is_the_text_at_once(name, settings, run):
+    """By the graphs that are exported, of any number of tokens at a time."""
     server = Server(load(run), "core", max_new_tokens=5)
-    methods = {name: signature.function() for name, signature in server.signatures().items()}
-    drawn = tf.constant(1.5), tf.constant(0.9), tf.constant([3, 4])
-    for name, settings in (("serving_default", ()), ("sample", drawn)):
-        for prompt in (PROMPTS[0], "", "x" * 100):
-            expected = methods[name](tf.constant([prompt]), *settings)
-            for count in (1, 3, 9):
-                found = {"written": tf.zeros([1, 0], tf.int32), "is_finished": [False]}
-                while not found["is_finished"][0]:
-                    before = found["written"].shape[1]
-                    found = methods[f"stream_{name}"](
-                        tf.constant([prompt]), found["written"], tf.constant(count), *settings
-                    )
-                    assert before < found["written"].shape[1] <= before + count
-                assert found["continuation"].numpy() == expected["continuation"].numpy()
-                assert found["num_tokens"].numpy() == expected["num_tokens"].numpy()
+    signatures = server.signatures()
+    at_once, in_parts = (signatures[each].function() for each in (name, f"stream_{name}"))
+    for prompt in (PROMPTS[0], "", "x" * 100):
+        expected = at_once(tf.constant([prompt]), *settings)
+        for count in (1, 3, 9):
+            found = {"written": tf.zeros([1, 0], tf.int32), "is_finished": [False]}
+            while not found["is_finished"][0]:
+                before = found["written"].shape[1]
+                found = in_parts(tf.constant([prompt]), found["written"], tf.constant(count), *settings)
+                assert before < found["written"].shape[1] <= before + count
+            assert found["continuation"].numpy() == expected["continuation"].numpy()
+            assert found["num_tokens"].numpy() == expected["num_tokens"].numpy()
 
 
 def test_numbers_that_mean_nothing_are_refused_in_the_graph(run):
