@@ -22,6 +22,16 @@ SEED ?=
 ONLY ?=
 REPORT ?=
 
+# $(call install,WHAT): uv takes a third of pip's time. It does not read pip's settings: constraints are handed on, and where these name
+# an index, or uv does not find everything, pip installs. Bytecode is made here only if Python is told to write none later.
+define install
+	@if $(BIN)/python -m pip config list 2>/dev/null | grep -Eq '\.(index-url|no-index)=' \
+	  || ! $(BIN)/python -m pip install --quiet --disable-pip-version-check uv \
+	  || ! UV_CONSTRAINT="$$($(BIN)/python -m pip config list | sed -n "s/.*\.constraint='\(.*\)'/\1/p")" \
+	    $(BIN)/uv pip install --quiet --python $(BIN)/python $(if $(PYTHONDONTWRITEBYTECODE),--compile-bytecode) $(1); then \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check $(1); fi
+endef
+
 .DEFAULT_GOAL := help
 .PHONY: help quickstart test test-long test-extras test-tf220 fuzz lint audit docs lock format clean
 
@@ -38,7 +48,7 @@ $(BIN)/python:
 
 $(STAMP): $(BIN)/python setup.py
 	@echo "Installing xmodels and what it needs (about 3 GB with TensorFlow; one to three minutes) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(call install,-e .)
 	@touch $@
 
 $(STAMP)-locked: $(BIN)/python setup.py requirements.lock
@@ -47,15 +57,18 @@ $(STAMP)-locked: $(BIN)/python setup.py requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(STAMP)-test: $(STAMP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,lint]"
-	@touch $@
+TESTS = test,lint
+$(STAMP)-test: $(BIN)/python setup.py
+	@echo "Installing xmodels, what it needs and what its tests need (about 3 GB with TensorFlow; one to three minutes) ..."
+	$(call install,-e '.[$(TESTS)]')
+	@touch $(STAMP) $@
 
 quickstart: $(INSTALLED)  ## From raw text to a served model in eight minutes (LANGUAGE=zh for Chinese, PRETRAINED=1 for a published network beside it)
 	@$(BIN)/xmodels quickstart --language=$(LANGUAGE) --output_dir=$(OUTPUT) $(if $(PRETRAINED),--pretrained)
 
+EXTRAS = beam,dask,grpc,litert,notebook,numba,onnx,rouge,search,serve,serve-test,tpu-preflight
 $(STAMP)-extras: $(STAMP)-test
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[beam,dask,grpc,litert,notebook,numba,onnx,rouge,search,serve,serve-test,tpu-preflight]"
+	$(call install,-e '.[$(EXTRAS)]')
 	@# PyPI's torch for Linux brings some 3 GB of CUDA, so only a wheel for CPUs that pip finds in folders of its own is taken.
 	@if $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps torch 2>/dev/null; then \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check \
@@ -102,7 +115,7 @@ audit: $(STAMP)-test  ## Asks pip-audit about requirements.lock; skips where no 
 	@$(BIN)/python -m tests.audit
 
 $(STAMP)-docs: $(STAMP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	$(call install,-e '.[docs]')
 	@touch $@
 
 docs: $(STAMP)-docs  ## Makes a site of the documentation in build/site; fails at a link that leads nowhere

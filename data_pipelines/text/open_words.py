@@ -78,7 +78,7 @@ class OpenVocabulary(Vocabulary):
         Args:
             ids: as `OpenWordTokenizer` gives them; a plain unknown id has the characters of its token.
         """
-        keys = [i.word if isinstance(i, UnknownWord) else int(i) for i in ids]
+        keys = self.keys_of(ids)
         if new := [key for key in dict.fromkeys(keys) if key not in self.row_of]:
             if len(self.row_of) + len(new) > MOST_SPELLED:
                 self.row_of, new = {}, list(dict.fromkeys(keys))
@@ -88,6 +88,10 @@ class OpenVocabulary(Vocabulary):
             self.rows[first:last] = self._spell(new)
             self.row_of |= {key: first + place for place, key in enumerate(new)}
         return {"character_ids": self.rows[[self.row_of[key] for key in keys]]}
+
+    def keys_of(self, ids: Sequence[int]) -> list[int | str]:
+        """Returns what tells words apart: the id of one that the vocabulary has, and the word itself of others."""
+        return [i.word if isinstance(i, UnknownWord) else int(i) for i in ids]
 
     def _spell(self, keys: Sequence[int | str]) -> np.ndarray:
         """Returns the characters of ids and words, int32 (W, 50)."""

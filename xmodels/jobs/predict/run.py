@@ -1,6 +1,7 @@
 """Asks a fine-tuned run, or a masked language model, about texts."""
 
 import csv
+import functools
 import itertools
 import json
 import os
@@ -144,6 +145,7 @@ def write(path: str, predictor: Predictor, pairs: Iterable[tuple], has_header: b
     )
 
 
+@functools.lru_cache(1 << 12)  # labels and numbers come again and again
 def _cell(text: str) -> str:
     """Returns a cell of a table, which neither a terminal nor a spreadsheet takes for anything but text."""
     return for_terminal(for_spreadsheet(text))

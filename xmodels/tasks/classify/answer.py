@@ -1,13 +1,15 @@
 """Labels of texts, or of pairs, with their probabilities."""
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.text.framing import pack_texts
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.description import TASK_FILE
 from xmodels.tasks.base.forms import SHOWN, LabelForms
+from xmodels.tasks.classify import row_sums
 
 ADVICE = {  # for inputs of another number of texts than the key
     1: ("single texts", "give one text, without --text_pair or --text_pair_column"),
@@ -96,6 +98,27 @@ class Predictor(LabelForms, TextPredictor):
                 f"Found: {counts!r:.80}."
             )
         return run.make_task(**given, **({"label_counts": counts} if counts else {}))
+
+    @functools.cached_property
+    def sums(self) -> row_sums.RowSums | None:
+        """What finds the logits of many texts by sums of rows, for the networks that have such."""
+        return row_sums.find(self.backbone, self.task, self.tokenizer, self.max_sequence_length)
+
+    @functools.cached_property
+    def _answer_logits(self) -> Callable[[dict], dict]:
+        return answer.compile_answer(self.task.predict)
+
+    def predict(self, inputs, batch_size=32, progress=lambda count: None):
+        if len(inputs) < row_sums.FEWEST or len(inputs[0]) != 1 or self.sums is None:
+            return super().predict(inputs, batch_size, progress)
+        self._check(inputs)  # of all of them, before the first is answered
+        found = []
+        for first in range(0, len(inputs), row_sums.AT_ONCE):
+            asked = inputs[first : first + row_sums.AT_ONCE]
+            logits = self.sums.logits([text for (text,) in asked])
+            found += self.predictions(asked, {}, self._answer_logits({"logits": logits}))
+            progress(len(asked))
+        return found
 
     def predictions(self, inputs, features, outputs):
         return predictions_of(outputs, self.labels)

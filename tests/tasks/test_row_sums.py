@@ -1,0 +1,149 @@
+"""Sums of rows give the answers of fastText's classifier, whatever a word is made of and whatever stands in a text."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_pipelines.text import cuts
+from data_pipelines.text.frames import Frame
+from data_pipelines.text.framing import pack_texts
+from data_pipelines.text.open_words import OpenWordTokenizer
+from data_pipelines.text.plain_units import WordTokenizer
+from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tests.helpers.invocation import invoke
+from xmodels.interfaces.reading import reading_without_system
+from xmodels.models.fasttext_classifier import FastTextClassifier, FastTextClassifierConfig
+from xmodels.runs.fine_tuned import load_predictor
+from xmodels.tasks.base import answer
+from xmodels.tasks.classify import row_sums
+from xmodels.tasks.classify.task import Classify
+from xmodels.tasks.multi_label.task import MultiLabel
+
+VOCABULARY = Vocabulary([*SPECIAL_TOKENS, "a", "Über", "naïve", "good", "日本語", "word" * 20, "-", "."])
+TEXTS = [
+    "a good word . a naïve-good one, Über\talles", "", "   ", "日本語 is good 🙂 " + "word" * 20 + " " + "word" * 21, "[SEP] [CLS]",
+    "good\u2003a\x1ca", "a " * 30, " new newer a ", "Good good GOOD", "-",
+]  # fmt: skip
+KINDS = {  # fields of the configuration, and labels
+    "words": ({"buckets": 0}, "ab"),
+    "runs": ({"buckets": 40, "word_ngrams": 3}, "abc"),
+    "parts": ({"buckets": 40, "longest_ngram": 4}, "ab"),
+    "both, more labels than dimensions": (
+        {"buckets": 2_003, "shortest_ngram": 3, "longest_ngram": 6, "word_ngrams": 2}, "abcdefgh",
+    ),
+    "pruned": ({"buckets": 400, "kept_buckets": 250, "longest_ngram": 3, "word_ngrams": 2}, "abc"),
+}  # fmt: skip
+
+
+def make(kind: str = "runs", make_task=Classify, **more):
+    """A network and a task with random weights."""
+    numbers, labels = KINDS[kind]
+    unknown = VOCABULARY["[UNK]"]
+    config = FastTextClassifierConfig(len(VOCABULARY), hidden_dim=5, unknown_id=unknown, **numbers)
+    network = FastTextClassifier(config).initialize()
+    task = make_task(config, labels, reading_without_system(FastTextClassifier), **more)
+    task.logits_of(tf.zeros([1, 5]))
+    draw = np.random.default_rng(1)
+    for variable in (*network.trainable_variables, *task.trainable_variables):
+        variable.assign(draw.normal(size=variable.shape))
+    if config.kept_buckets:
+        network.rows.kept.assign(np.sort(draw.choice(config.buckets, config.kept_buckets, replace=False)))
+    return network, task
+
+
+def by_network(network, task, tokenizer, texts, longest):
+    features = pack_texts([(text,) for text in texts], tokenizer, longest, task.reading.frame)
+    return np.array(task.forward(network, {name: tf.constant(value) for name, value in features.items()})["logits"])
+
+
+@pytest.mark.parametrize("segmenter", ["none", "presegmented"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_logits_are_those_of_the_network(kind, segmenter):
+    network, task = make(kind)
+    tokenizer = OpenWordTokenizer(VOCABULARY, segmenter=segmenter)
+    with cuts.count_cuts() as cut:
+        expected = by_network(network, task, tokenizer, TEXTS, 12)
+    sums = row_sums.find(network, task, tokenizer, 12)
+    assert sums.goes_first == (len(task.label_names) <= 5)
+    for texts in (TEXTS, TEXTS[::-1], TEXTS[:1]):
+        with cuts.count_cuts() as ours:
+            found = sums.logits(texts)
+        np.testing.assert_allclose(found, [expected[TEXTS.index(text)] for text in texts], atol=2e-5)
+        assert texts != TEXTS or ours == cut
+    assert cut.cut >= 1 and np.ptp(expected) > 1
+
+
+def test_a_bias_and_tokens_on_both_sides_count():
+    network, task = make()
+    task.head = keras.layers.Dense(3, bias_initializer="ones")
+    task.reading = task.reading.__class__(**{**vars(task.reading), "frame": Frame.of("[CLS] [MASK] A [SEP] [MASK]")})
+    tokenizer = OpenWordTokenizer(VOCABULARY)
+    expected = by_network(network, task, tokenizer, TEXTS, 14)
+    np.testing.assert_allclose(row_sums.find(network, task, tokenizer, 14).logits(TEXTS), expected, atol=2e-5)
+    task.reading = task.reading.__class__(
+        **{**vars(task.reading), "frame": Frame.of("A")}
+    )  # so that texts may be empty
+    expected = by_network(network, task, tokenizer, TEXTS, 14)
+    np.testing.assert_allclose(row_sums.find(network, task, tokenizer, 14).logits(TEXTS), expected, atol=2e-5)
+
+
+def test_what_is_forgotten_is_learnt_again(monkeypatch):
+    monkeypatch.setattr(row_sums, "MOST_KNOWN", 5)
+    network, task = make()
+    sums = row_sums.find(network, task, OpenWordTokenizer(VOCABULARY), 40)
+    first = sums.logits(TEXTS)
+    known = len(sums.part_of)
+    assert known > 5
+    np.testing.assert_array_equal(sums.logits(TEXTS), first)
+    assert len(sums.part_of) == known
+    assert sums.logits(["a"]).shape == (1, 3) and len(sums.part_of) == 1
+
+
+def test_other_networks_heads_and_tokenizers_are_left_to_the_network():
+    network, task = make()
+    tokenizer = OpenWordTokenizer(VOCABULARY)
+    assert row_sums.find(network, task, tokenizer, 40) is not None
+    assert row_sums.find(*make(make_task=MultiLabel), tokenizer, 40) is not None
+    assert row_sums.find(network, task, OpenWordTokenizer(VOCABULARY, segmenter="jieba"), 40) is None
+    assert row_sums.find(network, task, WordTokenizer(VOCABULARY), 40) is None
+    assert row_sums.find(*make(label_counts=[3, 2, 1]), tokenizer, 40) is None
+    for reading in (task.reading.with_pooling("max"), task.reading.with_pooling("attention")):
+        assert row_sums.find(network, Classify(network.config, "abc", reading), tokenizer, 40) is None
+
+
+@pytest.mark.parametrize(
+    "flags", [{}, {"task": "multi_label", "label_separator": "|"}], ids=["classify", "multi_label"]
+)
+def test_a_run_answers_many_texts_as_it_answers_few(flags, tmp_path, monkeypatch):
+    lines = [
+        f"{label}\t{text} {n % 7}\n" for n in range(30) for label, text in (("sea", "harbour keel"), ("rail", "track"))
+    ]
+    (tmp_path / "train.tsv").write_text("label\ttext\n" + "".join(lines), "utf-8")
+    (tmp_path / "numbers.json").write_text('{"hidden_dim": 8, "buckets": 50, "word_ngrams": 2}', "utf-8")
+    words = {"input_file": tmp_path / "train.tsv", "tokenizer": "word_characters", "vocab_size": 60}
+    assert invoke("train_vocabulary", **words, output_file=tmp_path / "words") == 0
+    made = {
+        "task": "classify",
+        "train_file": tmp_path / "train.tsv",
+        "model_dir": tmp_path / "run",
+        "max_seq_length": 16,
+    } | flags
+    numbers = {"model_config_file": tmp_path / "numbers.json", "num_train_epochs": 2, "jit_compile": "false"}
+    assert (
+        invoke("finetune", init_checkpoint="new:fasttext_classifier", vocab_file=tmp_path / "words", **made, **numbers)
+        == 0
+    )
+    predictor = load_predictor(str(tmp_path / "run"))
+    asked, count = [(text,) for text in TEXTS * 8], []
+    expected = answer.Predictor.predict(predictor, asked)
+    found = predictor.predict(asked, progress=count.append)
+    for one, other in zip(found, expected, strict=True):
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
+    assert sum(count) == len(asked) and predictor.sums is not None
+    (tmp_path / "asked.txt").write_text("\n".join(text or "-" for text in TEXTS[3:] * 12), "utf-8")
+    question = {"model_dir": tmp_path / "run", "input_file": tmp_path / "asked.txt"}
+    assert invoke("predict", **question, output_file=tmp_path / "sums.tsv") == 0
+    monkeypatch.setattr(row_sums, "FEWEST", 10**9)
+    assert invoke("predict", **question, output_file=tmp_path / "network.tsv") == 0
+    assert (tmp_path / "sums.tsv").read_text("utf-8") == (tmp_path / "network.tsv").read_text("utf-8")

@@ -1,0 +1,173 @@
+"""Answers of fastText's classifier by sums of rows: what a word gives to each label is found once, not once for each time it occurs.
+
+The mean of rows and a matrix are linear, so the matrix can go first: each row of the table becomes its part of the logits, and a text
+sums a few numbers for each word. Joulin et al. (2016) call the model "linear with a rank constraint" (section 2); what is computed is
+the same to rounding.
+"""
+
+import keras
+import numpy as np
+
+from data_pipelines.text import cuts
+from data_pipelines.text.framing import max_text_tokens
+from data_pipelines.text.open_words import OpenWordTokenizer
+from xmodels.interfaces.reading import pooled
+from xmodels.layers.subwords import RUN_PRIME, word_hashes
+from xmodels.models.fasttext_classifier import FastTextClassifier
+from xmodels.tasks.base.answer import compile_answer
+from xmodels.tasks.classify.task import Classify
+
+FEWEST = 64  # texts for which sums of all rows pay
+AT_ONCE = 1024  # texts that are answered together
+PARTED = ("none", "presegmented", "whitespace")  # segmenters that part words at each blank, and look no further
+MOST_KNOWN = 1 << 17  # words and parts of texts between blanks that are kept
+
+
+def find(backbone, task: Classify, tokenizer, max_sequence_length: int) -> "RowSums | None":
+    """Returns what finds the logits of texts by sums; None where the network, its head or its tokenizer is of another kind."""
+    is_linear = (
+        type(backbone) is FastTextClassifier
+        and type(tokenizer) is OpenWordTokenizer
+        and tokenizer.segmenter in PARTED
+        and type(task).forward is Classify.forward
+        and type(task).answer is Classify.answer
+        and type(task.head) is keras.layers.Dense
+        and (task.network, task.dense) == (None, None)
+        and task.reading.summary is pooled
+    )
+    frame = task.reading.frame
+    if not is_linear or task.orders is not None or frame.once or backbone.compute_dtype != "float32":
+        return None
+    return RowSums(backbone, task.head, tokenizer, frame, max_sequence_length)
+
+
+class RowSums:
+    """Finds the logits of texts, each for itself.
+
+    Args:
+        backbone: whole or with the buckets that are left of it.
+        head: a matrix, with or without a bias.
+        frame: where special tokens stand.
+        max_sequence_length: counts them; longer texts lose their end.
+    """
+
+    def __init__(
+        self, backbone: FastTextClassifier, head, tokenizer: OpenWordTokenizer, frame, max_sequence_length: int
+    ):
+        self.tokenizer, self.vocabulary, self.config = tokenizer, tokenizer.vocabulary, backbone.config
+        self.most = max_text_tokens(1, max_sequence_length, frame)
+        parts = frame.of_texts(1)
+        place = next(place for place, part in enumerate(parts) if part.text is not None)
+        self.around = [[self.vocabulary[part.role] for part in some] for some in (parts[:place], parts[place + 1 :])]
+        self.kernel = np.asarray(keras.ops.convert_to_numpy(head.kernel), np.float32)  # (D, C)
+        self.bias = np.asarray(keras.ops.convert_to_numpy(head.bias), np.float32) if head.use_bias else np.float32(0)
+        # With more labels than dimensions the matrix costs less behind the sum.
+        self.goes_first = self.kernel.shape[1] <= self.kernel.shape[0]
+        self.buckets, self.kept = np.zeros((0, 0), np.float32), None
+        if self.config.word_ngrams > 1 and self.config.buckets:
+            table = keras.ops.convert_to_numpy(backbone.rows.table.embeddings)
+            self.buckets = self._weighed(table[self.config.vocabulary_size :])
+            if self.config.kept_buckets:
+                self.kept = keras.ops.convert_to_numpy(backbone.rows.kept).astype(np.int64)
+        self._rows_of = compile_answer(lambda words: _rows_of(backbone.rows, words))
+        self.forget()
+
+    def forget(self) -> None:
+        """Forgets all words."""
+        self.part_of: dict[str, int] = {}  # what stands between two blanks -> its number
+        self.sizes, self.words = np.zeros(0, np.int64), np.zeros(0, np.int64)  # how many words each has, and which
+        self.number_of: dict[int | str, int] = {}  # a word -> its number; 0 is none at all
+        width = self.kernel.shape[1] if self.goes_first else self.kernel.shape[0]
+        self.sums, self.counts = np.zeros((1, width), np.float32), np.zeros(1, np.float32)
+        self.hashes = np.zeros(1, np.int64)
+        self.ends = [self.numbers_of(ids) for ids in self.around]
+
+    def logits(self, texts: list[str]) -> np.ndarray:
+        """Returns float32 (N, C). All their words are in memory together."""
+        if len(self.part_of) > MOST_KNOWN or len(self.counts) > MOST_KNOWN:
+            self.forget()
+        parts = " ".join(texts).split(" ")  # tokenizers part texts at blanks in any case
+        try:
+            numbers = self._numbers_of_parts(parts)
+        except KeyError:
+            self.learn(set(parts) - self.part_of.keys())
+            numbers = self._numbers_of_parts(parts)
+        sizes, ends = self.sizes[numbers], np.cumsum(self.sizes)
+        words = self.words[_ranges(ends[numbers] - sizes, sizes)]
+        in_text = np.array([text.count(" ") + 1 for text in texts])
+        return self._sum_up(*self._framed(words, np.add.reduceat(sizes, np.cumsum(in_text) - in_text)))
+
+    def _numbers_of_parts(self, parts: list[str]) -> np.ndarray:
+        return np.fromiter(map(self.part_of.__getitem__, parts), np.int64, len(parts))
+
+    def learn(self, parts: set[str]) -> None:
+        """Learns the words of what stands between blanks."""
+        new = sorted(parts)
+        found = [pieces.ids for pieces in self.tokenizer.encode_batch(new)]
+        self.part_of |= {part: len(self.part_of) + place for place, part in enumerate(new)}
+        self.sizes = np.concatenate([self.sizes, [len(ids) for ids in found]])
+        self.words = np.concatenate([self.words, self.numbers_of([each for ids in found for each in ids])])
+
+    def _framed(self, words: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the words of texts, (T,), and how many each has, (N,), cut and with special tokens around them."""
+        starts, kept = np.cumsum(sizes) - sizes, np.minimum(sizes, self.most)
+        cuts.add((sizes - kept).tolist())
+        before, behind = self.ends
+        whole = kept + len(before) + len(behind)
+        whole += whole == 0  # the number 0 stands for no word
+        found, begins = np.zeros(whole.sum(), np.int64), np.cumsum(whole) - whole
+        found[_ranges(begins + len(before), kept)] = words[_ranges(starts, kept)]
+        for place, number in enumerate(before):
+            found[begins + place] = number
+        for place, number in enumerate(reversed(behind)):
+            found[begins + whole - 1 - place] = number
+        return found, whole
+
+    def _sum_up(self, words: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """Returns the logits of texts: int (T,), the numbers of all their words, and (N,), how many belong to each."""
+        sums, counts, hashes = self.sums[words], self.counts[words], self.hashes[words]
+        value, text = hashes, np.repeat(np.arange(len(sizes)), sizes)
+        for step in range(1, self.config.word_ngrams if self.config.buckets else 1):
+            with np.errstate(over="ignore"):  # of 64 bits, as in fastText
+                value = value[:-1] * RUN_PRIME + hashes[step:]
+            rows = value.view(np.uint64) % np.uint64(self.config.buckets)
+            there = text[:-step] == text[step:]
+            if self.kept is not None:
+                wanted = rows.astype(np.int64)
+                rows = np.minimum(np.searchsorted(self.kept, wanted), len(self.kept) - 1)
+                there &= self.kept[rows] == wanted
+            sums[: len(rows)] += self.buckets[rows] * there[:, None]
+            counts[: len(rows)] += there
+        starts = np.cumsum(sizes) - sizes
+        mean = np.add.reduceat(sums, starts) / np.maximum(np.add.reduceat(counts, starts), 1)[:, None]
+        return (mean if self.goes_first else mean @ self.kernel) + self.bias
+
+    def numbers_of(self, ids: list[int]) -> list[int]:
+        """Returns the numbers of words, given as the tokenizer gives them. What is new is learnt."""
+        keys = self.vocabulary.keys_of(ids)
+        new = {key: place for place, key in enumerate(keys) if key not in self.number_of}
+        if new:
+            places = list(new.values())
+            self.number_of |= {key: len(self.counts) + place for place, key in enumerate(new)}
+            found = self._rows_of({
+                "token_ids": np.array([[int(ids[place]) for place in places]], np.int32),
+                "character_ids": self.vocabulary.token_features([ids[place] for place in places])["character_ids"][None],
+            })  # fmt: skip
+            self.sums = np.concatenate([self.sums, self._weighed(found["sums"][0])])
+            self.counts = np.concatenate([self.counts, found["counts"][0]])
+            self.hashes = np.concatenate([self.hashes, found["hashes"][0]])
+        return [self.number_of[key] for key in keys]
+
+    def _weighed(self, rows: np.ndarray) -> np.ndarray:
+        return rows @ self.kernel if self.goes_first else rows
+
+
+def _ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Returns the numbers of all ranges that begin somewhere and have some size, side by side."""
+    return np.arange(sizes.sum()) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+
+
+def _rows_of(rows, words) -> dict:
+    """Returns the sums of the rows of words (1, W), how many these are, and the hashes of the words."""
+    sums, counts = rows(words["token_ids"], words["character_ids"])
+    return {"sums": sums, "counts": counts, "hashes": word_hashes(words["character_ids"])}
