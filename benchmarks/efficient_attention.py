@@ -4,8 +4,9 @@
 
 Each measurement is a process of its own on one core: 4 heads of 64, one text, float32, compiled by XLA; causal where the mixer has
 such a form. Time is that of the processor, the least of a few steps; memory is what the process holds at its peak beyond what it
-held before the first step. A mixer is left out at lengths after its first step of more than `MOST_SECONDS`. The exponent is the
-slope of log time over log length from 2,048 tokens on.
+held before the first step. A mixer is left out at lengths after its first step of more than `MOST_SECONDS`. Exponents are slopes over
+log length from 2,048 tokens on: of log time, and of the log of the layer's matrix multiplications, counted in its graph, which have
+terms of both theory and projections. With `--points` a file keeps what is measured, and the same command goes on.
 """
 
 import json
@@ -39,8 +40,8 @@ def numbers_of(name: str, length: int) -> dict:
     return NUMBERS.get(name, {})
 
 
-def step_of(name: str, length: int) -> dict:
-    """Returns the processor seconds of a step and its megabytes."""
+def layer_of(name: str, length: int):
+    """Returns a mixer, whether it is causal, and an input of it."""
     import tensorflow as tf
 
     from xmodels.layers import mixers
@@ -49,21 +50,31 @@ def step_of(name: str, length: int) -> dict:
     from xmodels.models.gpt import GptConfig
 
     kind, width = mixers.find(name), HEADS * HEAD_DIM
-    config = GptConfig(
-        9,
-        width,
-        1,
-        HEADS,
-        width,
-        attention_dropout=0.0,
-        max_sequence_length=length,
-        mixer=name,
-        mixer_numbers=numbers_of(name, length),
-    )
+    numbers = {"max_sequence_length": length, "mixer": name, "mixer_numbers": numbers_of(name, length)}
+    config = GptConfig(9, width, 1, HEADS, width, attention_dropout=0.0, **numbers)
     is_causal = "causal" in kind.supports
     mixer = mixers.mixer_for(config, gpt(), frozenset({"causal"} if is_causal else ()))
     x = tf.random.normal((1, length, width))
     mixer(x[:, :64], visible=Visible(causal=is_causal))
+    return mixer, is_causal, x
+
+
+def multiplications(name: str, length: int) -> float:
+    """Returns the FLOPs of the matrix multiplications of a layer, forward."""
+    from xmodels.layers.attention.visible import Visible
+    from xmodels.training.watching import flops
+
+    mixer, is_causal, x = layer_of(name, length)
+    return flops.count(flops.trace(lambda batch: mixer(batch["x"], visible=Visible(causal=is_causal)), {"x": x}))
+
+
+def step_of(name: str, length: int) -> dict:
+    """Returns the processor seconds of a step and its megabytes."""
+    import tensorflow as tf
+
+    from xmodels.layers.attention.visible import Visible
+
+    mixer, is_causal, x = layer_of(name, length)
 
     @tf.function(jit_compile=True)
     def step(x):
@@ -83,25 +94,34 @@ def step_of(name: str, length: int) -> dict:
     return {"processor": min(times), "megabytes": memory, "causal": is_causal}
 
 
-def measure_all(names: list[str]) -> dict[str, dict[int, dict]]:
-    """Returns {mixer: {length: what `step_of` gives}} of processes of their own."""
+def measure_all(names: list[str], path: str | None) -> dict[str, dict[int, dict]]:
+    """Returns {mixer: {length: what `step_of` gives}} of processes of their own; what the file of points has is not measured again."""
+    known = {}
+    if path and os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            known = {(each.pop("mixer"), each.pop("length")): each for each in map(json.loads, file)}
     found: dict[str, dict[int, dict]] = {}
     for name in names:
         found[name] = {}
         for length in LENGTHS:
-            result = measure.alone(NAME, ["step", f"--mixer={name}", f"--length={length}"])
-            print(f"{name}, {length}: {result}", flush=True)
-            if "error" in result:
-                break
+            result = known.get((name, length))
+            if result is None:
+                result = measure.alone(NAME, ["step", f"--mixer={name}", f"--length={length}"])
+                print(f"{name}, {length}: {result}", flush=True)
+                if "error" in result:
+                    break
+                if path:
+                    with open(path, "a", encoding="utf-8") as file:
+                        file.write(json.dumps({"mixer": name, "length": length, **result}) + "\n")
             found[name][length] = result
             if result["processor"] > MOST_SECONDS:
                 break
     return found
 
 
-def exponent(points: dict[int, dict]) -> float | None:
-    """Returns the slope of log time over log length from `FITTED` on; None for fewer than two points."""
-    pairs = [(math.log(length), math.log(each["processor"])) for length, each in points.items() if length >= FITTED]
+def exponent(values: dict[int, float]) -> float | None:
+    """Returns the slope of the log of values over log length from `FITTED` on; None for fewer than two."""
+    pairs = [(math.log(length), math.log(value)) for length, value in values.items() if length >= FITTED]
     if len(pairs) < 2:
         return None
     mean_x, mean_y = (sum(values) / len(pairs) for values in zip(*pairs, strict=True))
@@ -121,13 +141,14 @@ def page(found: dict[str, dict[int, dict]]) -> str:
     full = found["multi_head"]
     summary = []
     for name, points in found.items():
-        fitted = exponent(points)
+        fitted = exponent({length: each["processor"] for length, each in points.items()})
+        counted = exponent({length: multiplications(name, length) for length in points if length >= FITTED})
         form = "causal" if next(iter(points.values()))["causal"] else "two-sided"
         last = max(points.keys() & full.keys())
         ratio = full[last]["processor"] / points[last]["processor"]
         summary.append([
-            f"`{name}`", form, f"{fitted:.2f}" if fitted else "", f"{THEORY.get(name, 1.0):g}", overtaken_at(points, full),
-            f"{ratio:.1f} at {last:,}",
+            f"`{name}`", form, *("" if each is None else f"{each:.2f}" for each in (fitted, counted)),
+            f"{THEORY.get(name, 1.0):g}", overtaken_at(points, full), f"{ratio:.1f} at {last:,}",
         ])  # fmt: skip
     parts = [
         "# Mixers over the length of the text", "",
@@ -136,7 +157,11 @@ def page(found: dict[str, dict[int, dict]]) -> str:
         "blocks of 64 with 3 random ones; `sparse` has blocks of about the root of 8 L and 8 summaries of each, `axial` rows of",
         "about the root of L. " + measure.machine(1), "",
         measure.table(
-            ["mixer", "form", f"exponent from {FITTED:,} on", "theory", "faster than full attention from", "times as fast"], summary
+            [
+                "mixer", "form", f"exponent of time from {FITTED:,} on", "of its matrix products", "theory",
+                "faster than full attention from", "times as fast",
+            ],
+            summary,
         ),
         "![Time over length](efficient_attention.png)", "", "Milliseconds of a step:", "",
         values_of(found, lambda each: f"{1000 * each['processor']:,.0f}"), "Megabytes at the peak:", "",
@@ -176,6 +201,7 @@ def main() -> None:
     parser = measure.parser_of(__doc__)
     parser.add_argument("--mixer", help="of one step")
     parser.add_argument("--length", type=int, help="of one step")
+    parser.add_argument("--points", help="file that keeps what is measured")
     parser.add_argument("--mixers", help="names parted by commas; by default all")
     args = parser.parse_args()
     if args.method == "step":
@@ -184,7 +210,7 @@ def main() -> None:
     from xmodels.layers import mixers
 
     names = args.mixers.split(",") if args.mixers else mixers.names()
-    found = measure_all(["multi_head", *(name for name in names if name != "multi_head")])
+    found = measure_all(["multi_head", *(name for name in names if name != "multi_head")], args.points)
     if args.output:
         draw(found, os.path.splitext(args.output)[0] + ".png")
     measure.publish(page(found), args.output)
