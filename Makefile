@@ -85,7 +85,7 @@ test-long: $(STAMP)-test  ## Runs what `make test` leaves out for its time: SIGK
 	@$(BIN)/python -m pytest -q -n $(JOBS) $(BY_FILE) -m long
 
 test-extras: $(STAMP)-extras  ## Installs Beam, Jupyter, a server, ONNX, LiteRT and the TPU compiler too and runs the tests that need them
-	@$(BIN)/python -m pytest -q -n $(JOBS) $(BY_FILE) -m "extra and not long"
+	@$(BIN)/python -m pytest -q -n $(JOBS) $(BY_FILE) -m "extra and not long" $$(grep -rl 'mark\.extra' tests --include='test_*.py' | sort)
 
 # tensorflow-tpu ends at 2.20, so what trains is tested there too; outside of CI, for it is another 3 GB.
 ENGINE_TESTS = tests/training/test_learner.py tests/training/test_training.py tests/training/test_training_killed.py tests/training/test_cluster.py tests/training/test_strategies.py \

@@ -276,6 +276,7 @@ def test_a_line_of_ten_megabytes_is_named_and_not_read_whole(tmp_path, layout):
         tracemalloc.stop()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("layout", FORMATS)
 def test_memory_does_not_grow_with_the_corpus(tmp_path, layout):
     text = ("This is one sentence of a corpus. " * 3 + "\n") * 9 + ("\n" if layout != "documents" else "")

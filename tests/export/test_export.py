@@ -29,9 +29,9 @@ from xmodels.tasks.classify.task import Classify
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "tokenizers"
 LABELS = ("bad", "so so", "好")
-SERVING_OPS = ["text", "core"]
 NUM_TEXTS = [1, 2]
-CASES = [(1, "core"), (2, "core"), (2, "text")]  # each takes seconds; texts and ops do not know of each other
+OPS = {1: "core", 2: "text"}  # of texts in an input: each export takes seconds; texts and ops do not know of each other
+CASES = list(OPS.items())
 MAX_SEQUENCE_LENGTH = 40  # some golden strings are longer
 
 
@@ -115,7 +115,6 @@ def assert_answers(labels, found, expected):
     assert list(labels) == [LABELS[row.argmax()] for row in expected]
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("num_texts", "serving_ops"), CASES)
 def test_an_export_answers_every_golden_string_as_the_run_does(models, expected, num_texts, serving_ops):
     model = models[num_texts, serving_ops]
@@ -143,7 +142,7 @@ def test_an_empty_batch_has_no_answers_and_an_empty_string_has_one(predictors, m
 @pytest.mark.parametrize("num_texts", NUM_TEXTS)
 def test_the_tokens_of_an_export_are_those_of_the_run(predictors, models, num_texts):
     rows = golden_rows(num_texts)
-    features, tokens = predictors[num_texts].features(rows), ask(models[num_texts, "core"], rows, "tokens")
+    features, tokens = predictors[num_texts].features(rows), ask(models[num_texts, OPS[num_texts]], rows, "tokens")
     assert set(tokens) == set(features) == {"token_ids", "segment_ids", "padding_mask"}
     for name, value in features.items():
         np.testing.assert_array_equal(tokens[name], value)
@@ -191,7 +190,7 @@ def ops_of(path):
 @pytest.fixture(scope="module")
 def elsewhere(exports, tmp_path_factory):
     """What a process says that starts in an empty folder, where this project cannot be imported."""
-    given = {"ops": ops_of(exports[2, "core"]) + ops_of(exports[2, "text"])}
+    given = {"ops": [op for path in exports.values() for op in ops_of(path)]}
     for (num_texts, serving_ops), path in exports.items():
         given.setdefault(serving_ops, []).append((f"{path}/1", columns_of(golden_rows(num_texts))))
     command, folder = [sys.executable, "-I", "-c", ELSEWHERE], tmp_path_factory.mktemp("elsewhere")
@@ -200,7 +199,7 @@ def elsewhere(exports, tmp_path_factory):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("serving_ops", [pytest.param("text", marks=pytest.mark.long), "core"])
+@pytest.mark.parametrize("serving_ops", OPS.values())
 def test_an_export_needs_tensorflow_only(elsewhere, exports, expected, serving_ops):
     cases = [num_texts for num_texts, ops in exports if ops == serving_ops]
     for num_texts, answer in zip(cases, elsewhere[serving_ops], strict=True):
@@ -208,7 +207,7 @@ def test_an_export_needs_tensorflow_only(elsewhere, exports, expected, serving_o
 
 
 def test_only_the_text_variant_has_ops_that_tensorflow_lacks(elsewhere, exports):
-    core, text = (ops_of(exports[2, serving_ops]) for serving_ops in ("core", "text"))
+    core, text = (ops_of(exports[case]) for case in CASES)
     assert {"LookupTableFindV2", "Softmax"} <= set(core)  # the list does reach into functions
     unknown = elsewhere["unknown"]
     assert unknown
@@ -218,14 +217,14 @@ def test_only_the_text_variant_has_ops_that_tensorflow_lacks(elsewhere, exports)
 
 @pytest.mark.parametrize("num_texts", NUM_TEXTS)
 def test_the_readme_says_what_the_export_answers(exports, models, num_texts):
-    path = exports[num_texts, "core"]
+    path = exports[num_texts, OPS[num_texts]]
     lines = (path / "README.md").read_text(encoding="utf-8").splitlines()
     requests = [json.loads(line) for line in lines if line.startswith("{")]
     by_row, predictions, by_column, outputs = requests
     instances = by_row["instances"]
     rows = [(row,) if isinstance(row, str) else tuple(row[name] for name in INPUTS) for row in instances]
     assert by_column["inputs"] == {name: list(column) for name, column in columns_of(rows).items()}
-    answer = ask(models[num_texts, "core"], rows)
+    answer = ask(models[num_texts, OPS[num_texts]], rows)
     labels = [label.decode() for label in answer["label"]]
     assert outputs["outputs"]["label"] == [row["label"] for row in predictions["predictions"]] == labels
     np.testing.assert_allclose(outputs["outputs"]["probabilities"], answer["probabilities"], atol=1e-4)

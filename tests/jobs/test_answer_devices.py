@@ -35,6 +35,7 @@ def test_predictions_and_scores(given, tmp_path):
     assert one == pytest.approx(both, abs=1e-4)
 
 
+@pytest.mark.long
 def test_vectors(given, tmp_path):
     for name, devices in (("one", {}), ("both", BOTH)):
         asked = {"model_dir": given / "run", "input_file": given / "lines.txt", "batch_size": 4, **devices}

@@ -281,6 +281,7 @@ def test_each_task_is_a_run_that_can_be_used(run, data, tmp_path, capsys):
             np.testing.assert_array_equal(weights[0][name], weights[1][name])
 
 
+@pytest.mark.long
 def test_a_finished_run_says_so_and_other_tasks_are_another_run(run, data, small_bert, tmp_path, capsys):
     (tmp_path / "tasks.yaml").write_text(PLAN.replace("task_dropout: 0.05", "task_dropout: 0.1"))
     assert multitask(data, small_bert, run, tasks_file=tmp_path / "tasks.yaml") != 0
@@ -377,6 +378,7 @@ def test_an_export_of_pairs_answers_as_the_run(run, tmp_path):
 # Going on with one task, and few labels.
 
 
+@pytest.mark.long
 def test_a_task_goes_on_alone_with_its_head_and_with_few_labels(run, data, tmp_path, capsys):
     flags = {"max_seq_length": 16, "train_batch_size": 4, "distribution_strategy": "one_device", "jit_compile": "false",
              "learning_rate": 0.0, "num_train_epochs": 1, "train_file": data / "place_train.tsv", "num_train_examples": 8}  # fmt: skip

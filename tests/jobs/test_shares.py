@@ -30,6 +30,7 @@ def write_pairs(folder):
     (folder / "lines.txt").write_text("".join(f"{first}\n" for first, _ in PAIRS), "utf-8")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("ending", ["tsv", "jsonl"])
 def test_the_parts_of_a_table_are_joined_in_the_order_of_its_rows(ending, run, tmp_path, capsys):
     write_pairs(tmp_path)

@@ -48,6 +48,7 @@ def test_auto_takes_operations_where_compiled_steps_do_not_fit():
 
 
 @pytest.mark.extra("numba")
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("system", ["skip_gram", "cbow"])
 def test_a_run_is_the_same_by_both_engines_and_goes_on_with_the_other(system, stream_records, tmp_path):
     from xmodels.conversion import convert

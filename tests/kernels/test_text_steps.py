@@ -130,7 +130,8 @@ def test_numbers_that_no_row_has_are_told(name, most):
         steps.run(weights, batch, np.array([0.1], np.float32), 0)
 
 
-@pytest.mark.parametrize("name", ["sgd", "lazy_adam"])
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("name", ["lazy_adam", "sgd"])
 def test_a_learner_of_compiled_steps_does_what_one_of_operations_does(name):
     for one, other in zip(learnt_by(Learner, name), learnt_by(TextLearner, name), strict=True):
         np.testing.assert_allclose(other, one, atol=2e-5, rtol=1e-4)

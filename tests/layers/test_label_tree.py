@@ -106,6 +106,7 @@ def test_rows_are_learnt_and_answered_alike_as_run_as_folder_and_as_file_of_the_
         assert theirs == pytest.approx(row.probabilities, abs=1e-5)
 
 
+@pytest.mark.long
 def test_other_formats_and_damaged_counts_are_refused(rows, tmp_path, capsys):
     numbers = tmp_path / "numbers.json"
     numbers.write_text(

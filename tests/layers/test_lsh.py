@@ -123,6 +123,7 @@ def test_it_decodes_as_full_attention():
     np.testing.assert_allclose(np.concatenate(found, axis=1), shared_attention(mixer, x, True), atol=1e-4)
 
 
+@pytest.mark.long
 def test_more_rounds_come_closer_to_full_attention():
     centres = np.random.default_rng(3).normal(size=(8, 16))
     x = (centres[np.random.default_rng(4).integers(8, size=(2, 64))] + 0.1 * states(64)).astype("float32")

@@ -25,6 +25,7 @@ def step_by_step(gates, kernel, h, c, mask, window):
     return tf.stack(found), h, c
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("jit_compile", [None, False, True], ids=["eager", "graph", "xla"])
 @pytest.mark.parametrize("window", [0, 3])
 @pytest.mark.parametrize("is_masked", [False, True])

@@ -247,6 +247,7 @@ def attentive(tmp_path_factory, table):
     return path
 
 
+@pytest.mark.long
 def test_the_choice_is_kept_with_the_network(attentive):
     run = attentive / "run"
     assert json.loads((run / "backbone/config.json").read_text())["pooling"] == KEPT

@@ -221,6 +221,7 @@ def test_one_model_is_written_as_both_sides(tmp_path):
     assert convert.load(f"hf:{tmp_path / 'theirs'}").tokenizer.kind == "sentencepiece_pair"
 
 
+@pytest.mark.long
 def test_base_is_as_large_as_the_published_one():
     """Of opus-mt-en-de Hugging Face counts 74,410,496 weights: two tables of 512 positions too, but not the bias of the logits."""
     found = sum(

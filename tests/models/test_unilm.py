@@ -575,6 +575,11 @@ def test_what_does_not_suit_one_row_is_said(pretrained, tmp_path, capsys):
     assert "together 25, but source and target share the 24 positions of a unilm" in capsys.readouterr().err
     assert tune(pretrained, run, length_buckets="auto") == UsageError.exit_code
     assert "--length_buckets=auto: not for a unilm" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_positions_are_extended_for_longer_rows(pretrained, tmp_path, capsys):
+    run = tmp_path / "run"
     assert tune(pretrained, run, max_seq_length=24, extend_positions=True) == 0
     assert "its 24 positions are extended to 32" in capsys.readouterr().out
     assert convert.load(str(run)).config.max_sequence_length == 32

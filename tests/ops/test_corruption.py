@@ -274,6 +274,7 @@ def test_another_epoch_and_another_seed_draw_other_masks():
         assert (first != other).any(1).mean() > 0.9
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("length", "predictions", "lost"), [(512, 77, 0.0), (128, 20, 0.03)])
 def test_characters_of_chinese_words_are_hidden_about_as_often_as_they_occur(
     tmp_path, zh_vocabulary, length, predictions, lost

@@ -26,11 +26,7 @@ KINDS = (
     "bert",
     "xlnet",
     "gpt2",
-    "transformer_xl",
     "bart",
-    "reformer",
-    "lstm_lm",
-    "skip_gram",
 )
 
 

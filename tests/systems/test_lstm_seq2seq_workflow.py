@@ -66,6 +66,7 @@ def weights(folder):
     return read_weights(str((inner if inner.exists() else folder) / "weights.safetensors"))
 
 
+@pytest.mark.long
 def test_a_translator_begins_as_two_language_models_and_writes(made, capsys):
     both = {"init_encoder": made / "en_lm", "init_decoder": made / "de_lm"}
     capsys.readouterr()

@@ -193,6 +193,7 @@ def values(part):
     return {name: np.array(weight) for name, weight in named_weights(part).items()}
 
 
+@pytest.mark.long
 def test_the_second_phase_needs_no_labels_and_changes_students_only():
     backbone, task = made("bert", Distil)
     batch = texts() | {"example_weights": np.ones(24, "float32")}

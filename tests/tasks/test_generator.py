@@ -153,7 +153,13 @@ DECODINGS = {
 }
 
 
-@pytest.mark.parametrize("decoding", DECODINGS.values(), ids=DECODINGS)
+@pytest.mark.parametrize(
+    "decoding",
+    [
+        pytest.param(value, id=name, marks=pytest.mark.long if name == "filters" else ())
+        for name, value in DECODINGS.items()
+    ],
+)
 def test_texts_side_by_side_are_those_of_prompts_that_are_read_again(decoding, run, monkeypatch):
     prompts, found = [*PROMPTS, "a " * 60], []  # the last one leaves a token of room
     for side_by_side in (True, False):

@@ -55,7 +55,7 @@ def without_graphs():
     tf.config.run_functions_eagerly(False)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(10)
 @pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize(
     "name", [n if n in NETWORKS else pytest.param(n, marks=pytest.mark.long) for n in systems.names()]

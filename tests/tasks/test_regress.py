@@ -65,6 +65,7 @@ def test_the_loss_is_the_mean_square_and_filled_rows_count_for_nothing():
     assert (float(total), float(weight)) == (pytest.approx(expected, rel=1e-5), 2.0)
 
 
+@pytest.mark.long
 def test_answers_begin_at_the_mean_of_the_training_rows(data, small_bert, tmp_path):
     given = {"train_file": data / "train.tsv", "eval_file": data / "train.tsv", "num_train_epochs": 0.1}
     quick = {**QUICK, "learning_rate": 1e-9}

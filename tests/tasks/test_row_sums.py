@@ -57,8 +57,9 @@ def by_network(network, task, tokenizer, texts, longest):
     return np.array(task.forward(network, {name: tf.constant(value) for name, value in features.items()})["logits"])
 
 
-@pytest.mark.parametrize("segmenter", ["none", "presegmented"])
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("segmenter", ["none", "presegmented"])
 def test_logits_are_those_of_the_network(kind, segmenter):
     network, task = make(kind)
     tokenizer = OpenWordTokenizer(VOCABULARY, segmenter=segmenter)
@@ -113,7 +114,9 @@ def test_other_networks_heads_and_tokenizers_are_left_to_the_network():
 
 
 @pytest.mark.parametrize(
-    "flags", [{}, {"task": "multi_label", "label_separator": "|"}], ids=["classify", "multi_label"]
+    "flags",
+    [{}, pytest.param({"task": "multi_label", "label_separator": "|"}, marks=pytest.mark.long)],
+    ids=["classify", "multi_label"],
 )
 def test_a_run_answers_many_texts_as_it_answers_few(flags, tmp_path, monkeypatch):
     lines = [

@@ -105,6 +105,7 @@ def test_a_dialogue_of_two_turns_has_two_separators():
     assert found["token_ids"].numpy().tolist() == [[2, 10, 11, 3, 12, 3, 0, 0]]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", FRAMES)
 @pytest.mark.parametrize("num_texts", [1, 2])
 def test_a_served_graph_frames_as_the_run_does(name, num_texts):

@@ -126,6 +126,7 @@ def test_groups_thaw_at_their_step_or_share_and_leave_no_trace_before():
     assert awake == {"blocks": [2, 3, 4, 5], "embedding": [4, 5], "objective": [0, 1, 2, 3, 4, 5]}
 
 
+@pytest.mark.long
 def test_a_group_that_never_begins_has_neither_gradients_nor_moments():
     learner = learner_of(Group("frozen", r"^backbone\.", begins=None))
     before = values(learner)
@@ -187,6 +188,7 @@ def test_states_of_runs_without_groups_continue_with_layers_as_groups(tmp_path):
         np.testing.assert_array_equal(value, values(after)[name], err_msg=name)
 
 
+@pytest.mark.long
 def test_the_log_tells_rates_and_norms_of_each_group_and_weights_that_change(tmp_path, capsys):
     weights = LossWeights({"next_sentence": lambda progress: 0.2 * 0.5**progress}, 4)
     learner = learner_of(HEADS, beginning_at(BLOCKS, 2), loss_weights=weights, whole=optimization(num_steps=4))
