@@ -78,6 +78,7 @@ def test_logits_are_those_of_the_network(kind, segmenter):
 def test_a_bias_and_tokens_on_both_sides_count():
     network, task = make()
     task.head = keras.layers.Dense(3, bias_initializer="ones")
+    task.logits_of(tf.zeros([1, 5]))
     task.reading = task.reading.__class__(**{**vars(task.reading), "frame": Frame.of("[CLS] [MASK] A [SEP] [MASK]")})
     tokenizer = OpenWordTokenizer(VOCABULARY)
     expected = by_network(network, task, tokenizer, TEXTS, 14)
@@ -87,6 +88,14 @@ def test_a_bias_and_tokens_on_both_sides_count():
     )  # so that texts may be empty
     expected = by_network(network, task, tokenizer, TEXTS, 14)
     np.testing.assert_allclose(row_sums.find(network, task, tokenizer, 14).logits(TEXTS), expected, atol=2e-5)
+
+
+def test_a_tree_of_labels_stays_behind_the_mean():
+    network, task = make(label_counts=[3, 2, 1])
+    tokenizer = OpenWordTokenizer(VOCABULARY)
+    sums = row_sums.find(network, task, tokenizer, 40)
+    assert not sums.goes_first
+    np.testing.assert_allclose(sums.logits(TEXTS), by_network(network, task, tokenizer, TEXTS, 40), atol=2e-5)
 
 
 def test_what_is_forgotten_is_learnt_again(monkeypatch):
@@ -108,7 +117,6 @@ def test_other_networks_heads_and_tokenizers_are_left_to_the_network():
     assert row_sums.find(*make(make_task=MultiLabel), tokenizer, 40) is not None
     assert row_sums.find(network, task, OpenWordTokenizer(VOCABULARY, segmenter="jieba"), 40) is None
     assert row_sums.find(network, task, WordTokenizer(VOCABULARY), 40) is None
-    assert row_sums.find(*make(label_counts=[3, 2, 1]), tokenizer, 40) is None
     for reading in (task.reading.with_pooling("max"), task.reading.with_pooling("attention")):
         assert row_sums.find(network, Classify(network.config, "abc", reading), tokenizer, 40) is None
 

@@ -1,8 +1,8 @@
-"""Answers of fastText's classifier by sums of rows: what a word gives to each label is found once, not once for each time it occurs.
+"""Answers of fastText's classifier by sums of rows: what a word gives to a text is found once, not once for each time it occurs.
 
 The mean of rows and a matrix are linear, so the matrix can go first: each row of the table becomes its part of the logits, and a text
 sums a few numbers for each word. Joulin et al. (2016) call the model "linear with a rank constraint" (section 2); what is computed is
-the same to rounding.
+the same to rounding. With more labels than dimensions, or a tree of labels, the head stays behind the mean.
 """
 
 import keras
@@ -31,14 +31,13 @@ def find(backbone, task: Classify, tokenizer, max_sequence_length: int) -> "RowS
         and tokenizer.segmenter in PARTED
         and type(task).forward is Classify.forward
         and type(task).answer is Classify.answer
-        and type(task.head) is keras.layers.Dense
         and (task.network, task.dense) == (None, None)
         and task.reading.summary is pooled
     )
     frame = task.reading.frame
     if not is_linear or task.orders is not None or frame.once or backbone.compute_dtype != "float32":
         return None
-    return RowSums(backbone, task.head, tokenizer, frame, max_sequence_length)
+    return RowSums(backbone, task, tokenizer, max_sequence_length)
 
 
 class RowSums:
@@ -46,23 +45,24 @@ class RowSums:
 
     Args:
         backbone: whole or with the buckets that are left of it.
-        head: a matrix, with or without a bias.
-        frame: where special tokens stand.
+        task: with its head built; its frame says where special tokens stand.
         max_sequence_length: counts them; longer texts lose their end.
     """
 
     def __init__(
-        self, backbone: FastTextClassifier, head, tokenizer: OpenWordTokenizer, frame, max_sequence_length: int
+        self, backbone: FastTextClassifier, task: Classify, tokenizer: OpenWordTokenizer, max_sequence_length: int
     ):
         self.tokenizer, self.vocabulary, self.config = tokenizer, tokenizer.vocabulary, backbone.config
+        frame, head = task.reading.frame, task.head
         self.most = max_text_tokens(1, max_sequence_length, frame)
         parts = frame.of_texts(1)
         place = next(place for place, part in enumerate(parts) if part.text is not None)
         self.around = [[self.vocabulary[part.role] for part in some] for some in (parts[:place], parts[place + 1 :])]
-        self.kernel = np.asarray(keras.ops.convert_to_numpy(head.kernel), np.float32)  # (D, C)
-        self.bias = np.asarray(keras.ops.convert_to_numpy(head.bias), np.float32) if head.use_bias else np.float32(0)
-        # With more labels than dimensions the matrix costs less behind the sum.
-        self.goes_first = self.kernel.shape[1] <= self.kernel.shape[0]
+        self.goes_first = type(head) is keras.layers.Dense and head.units <= self.config.hidden_dim
+        if self.goes_first:
+            self.kernel = keras.ops.convert_to_numpy(head.kernel)  # (D, C)
+            self.bias = keras.ops.convert_to_numpy(head.bias) if head.use_bias else np.float32(0)
+        self._logits_of = compile_answer(lambda states: {"logits": task.logits_of(states["state"])})
         self.buckets, self.kept = np.zeros((0, 0), np.float32), None
         if self.config.word_ngrams > 1 and self.config.buckets:
             table = keras.ops.convert_to_numpy(backbone.rows.table.embeddings)
@@ -77,7 +77,7 @@ class RowSums:
         self.part_of: dict[str, int] = {}  # what stands between two blanks -> its number
         self.sizes, self.words = np.zeros(0, np.int64), np.zeros(0, np.int64)  # how many words each has, and which
         self.number_of: dict[int | str, int] = {}  # a word -> its number; 0 is none at all
-        width = self.kernel.shape[1] if self.goes_first else self.kernel.shape[0]
+        width = self.kernel.shape[1] if self.goes_first else self.config.hidden_dim
         self.sums, self.counts = np.zeros((1, width), np.float32), np.zeros(1, np.float32)
         self.hashes = np.zeros(1, np.int64)
         self.ends = [self.numbers_of(ids) for ids in self.around]
@@ -140,7 +140,7 @@ class RowSums:
             counts[: len(rows)] += there
         starts = np.cumsum(sizes) - sizes
         mean = np.add.reduceat(sums, starts) / np.maximum(np.add.reduceat(counts, starts), 1)[:, None]
-        return (mean if self.goes_first else mean @ self.kernel) + self.bias
+        return mean + self.bias if self.goes_first else self._logits_of({"state": mean})["logits"]
 
     def numbers_of(self, ids: list[int]) -> list[int]:
         """Returns the numbers of words, given as the tokenizer gives them. What is new is learnt."""
