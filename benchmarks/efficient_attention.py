@@ -31,6 +31,12 @@ ROOT = "axial", "routing", "sparse"
 THEORY = dict.fromkeys(QUADRATIC, 2.0) | dict.fromkeys(ROOT, 1.5)  # of others 1; Reformer sorts, L log L
 
 
+REASONS = """Exponents below theory: up to 16,384 tokens the projections, which grow with L, take most of the products (`axial`,
+`routing`, `memory_compressed`, `chunked`). Above it: what is kept of L x L numbers (`multi_head`, `disentangled`, `synthesizer`), or of some
+hundred numbers for each token and head (`sparse`), leaves the caches, and steps then wait for memory, not for products. `sinkhorn` moves blocks
+by a matrix of blocks times blocks, a part of L x L / 64 that the paper's limit of few blocks leaves out."""
+
+
 def numbers_of(name: str, length: int) -> dict:
     """Returns the numbers of a mixer; blocks and rows of those in L times its root have the size that takes the least work."""
     if name == "sparse":
@@ -163,7 +169,7 @@ def page(found: dict[str, dict[int, dict]]) -> str:
             ],
             summary,
         ),
-        "![Time over length](efficient_attention.png)", "", "Milliseconds of a step:", "",
+        REASONS, "", "![Time over length](efficient_attention.png)", "", "Milliseconds of a step:", "",
         values_of(found, lambda each: f"{1000 * each['processor']:,.0f}"), "Megabytes at the peak:", "",
         values_of(found, lambda each: f"{each['megabytes']:,.0f}"),
     ]  # fmt: skip

@@ -300,7 +300,8 @@ def each_line(path: str) -> Iterator[str]:
     empty = True
     with open_text(path) as file:
         for line in file:
-            empty = empty and not line.strip()
-            yield line.strip()
+            line = line.strip()
+            empty = empty and not line
+            yield line
     if empty:
         raise DataError(f"{path}: holds no text.")

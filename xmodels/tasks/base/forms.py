@@ -69,6 +69,12 @@ class LabelForms(Forms):
     def record(self, asked, prediction):
         return {**self.repeat_input(asked), **vars(prediction)}
 
+    def row(self, asked, prediction):
+        values = vars(prediction)  # most tables need no more, and a record would repeat the input for each row
+        if any(name not in values for name in self.table):
+            return super().row(asked, prediction)
+        return [cell for name in self.table for cell in cells(values[name], self.separator)]
+
 
 class NumberForms(Forms):
     """Those of predictions that are plain floats."""
@@ -89,7 +95,7 @@ class NumberForms(Forms):
 def cells(value: Any, separator: str) -> list[str]:
     """Returns the cells of a value: one, or one for each label of {label: number}."""
     if isinstance(value, dict):
-        return [cell(each) for each in value.values()]
+        return [f"{each:.6f}" if type(each) is float else cell(each) for each in value.values()]
     if isinstance(value, list):
         return [separator.join(map(cell, value))]
     return [cell(value)]
