@@ -85,9 +85,10 @@ def ours(run: str, texts: list[str], ids: bool) -> dict:
         return {**measure.timed(lambda: answer(batch), 6), "first": time.perf_counter() - begun}
 
     def predict():
-        rows = predictor.inputs(Question(input_file=written(run, texts)))
+        source = written(run, texts)
+        rows = predictor.inputs(Question(input_file=source))
         with contextlib.redirect_stdout(io.StringIO()):
-            job.write(f"{run}/ours.jsonl", predictor, job.stream_predictions(predictor, rows, BATCH))
+            job.write(f"{run}/ours.jsonl", predictor, job.stream_predictions(predictor, rows, BATCH, source))
 
     predict()
     first = time.perf_counter() - begun
