@@ -100,6 +100,7 @@ def test_a_tree_of_labels_stays_behind_the_mean():
 
 def test_what_is_forgotten_is_learnt_again(monkeypatch):
     monkeypatch.setattr(row_sums, "MOST_KNOWN", 5)
+    monkeypatch.setattr(row_sums, "AT_ONCE", 3)
     network, task = make()
     sums = row_sums.find(network, task, OpenWordTokenizer(VOCABULARY), 40)
     first = sums.logits(TEXTS)
@@ -152,6 +153,10 @@ def test_a_run_answers_many_texts_as_it_answers_few(flags, tmp_path, monkeypatch
     for one, other in zip(found, expected, strict=True):
         assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
     assert sum(count) == len(asked) and predictor.sums is not None
+    assert predictor.predict([]) == []
+    monkeypatch.setattr(row_sums.RowSums, "logits", lambda self, texts: np.full((len(texts), 2), 0.5, np.float32))
+    assert len(set(predictor.predict(asked[:1])[0].probabilities.values())) == 1  # what is there answers one text, too
+    monkeypatch.undo()
     (tmp_path / "asked.txt").write_text("\n".join(text or "-" for text in TEXTS[3:] * 12), "utf-8")
     question = {"model_dir": tmp_path / "run", "input_file": tmp_path / "asked.txt"}
     assert invoke("predict", **question, output_file=tmp_path / "sums.tsv") == 0

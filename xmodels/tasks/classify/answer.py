@@ -109,7 +109,8 @@ class Predictor(LabelForms, TextPredictor):
         return answer.compile_answer(self.task.predict)
 
     def predict(self, inputs, batch_size=32, progress=lambda count: None):
-        if len(inputs) < row_sums.FEWEST or len(inputs[0]) != 1 or self.sums is None:
+        few = len(inputs) < row_sums.FEWEST and "sums" not in vars(self)  # sums that are there serve one text too
+        if not inputs or few or len(inputs[0]) != 1 or self.sums is None:
             return super().predict(inputs, batch_size, progress)
         self._check(inputs)  # of all of them, before the first is answered
         found = []

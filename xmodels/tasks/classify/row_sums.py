@@ -5,6 +5,8 @@ sums a few numbers for each word. Joulin et al. (2016) call the model "linear wi
 the same to rounding. With more labels than dimensions, or a tree of labels, the head stays behind the mean.
 """
 
+import itertools
+
 import keras
 import numpy as np
 
@@ -18,7 +20,7 @@ from xmodels.tasks.base.answer import compile_answer
 from xmodels.tasks.classify.task import Classify
 
 FEWEST = 64  # texts for which sums of all rows pay
-AT_ONCE = 1024  # texts that are answered together
+AT_ONCE = 1024  # texts that are answered together, and words whose rows are
 PARTED = ("none", "presegmented", "whitespace")  # segmenters that part words at each blank, and look no further
 MOST_KNOWN = 1 << 17  # words and parts of texts between blanks that are kept
 
@@ -146,9 +148,10 @@ class RowSums:
         """Returns the numbers of words, given as the tokenizer gives them. What is new is learnt."""
         keys = self.vocabulary.keys_of(ids)
         new = {key: place for place, key in enumerate(keys) if key not in self.number_of}
-        if new:
-            places = list(new.values())
-            self.number_of |= {key: len(self.counts) + place for place, key in enumerate(new)}
+        for first in range(0, len(new), AT_ONCE):
+            part = dict(itertools.islice(new.items(), first, first + AT_ONCE))
+            places = list(part.values())
+            self.number_of |= {key: len(self.counts) + place for place, key in enumerate(part)}
             found = self._rows_of({
                 "token_ids": np.array([[int(ids[place]) for place in places]], np.int32),
                 "character_ids": self.vocabulary.token_features([ids[place] for place in places])["character_ids"][None],
