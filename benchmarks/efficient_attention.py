@@ -33,9 +33,8 @@ THEORY = dict.fromkeys(QUADRATIC, 2.0) | dict.fromkeys(ROOT, 1.5)  # of others 1
 
 REASONS = """Exponents below theory: up to 16,384 tokens the projections, which grow with L, take most of the products (`axial`,
 `routing`, `memory_compressed`, `chunked`). Above it: what is kept of L x L numbers (`multi_head`, `disentangled`,
-`synthesizer`), or of some hundred numbers for each token and head (`sparse`), leaves the caches, and steps then wait for
-memory, not for products. `sinkhorn` moves blocks by a matrix of blocks times blocks, a part of L x L / 64 that the paper's
-limit of few blocks leaves out."""
+`synthesizer`) leaves the caches; a softmax of 4 x L x L numbers with its gradient, alone, has an exponent of 2.12 here.
+`sinkhorn` moves blocks by a matrix of blocks times blocks, a part of L x L / 64 that the paper's limit of few blocks leaves out."""
 
 
 def numbers_of(name: str, length: int) -> dict:

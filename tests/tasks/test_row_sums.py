@@ -1,5 +1,7 @@
 """Sums of rows give the answers of fastText's classifier, whatever a word is made of and whatever stands in a text."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -79,13 +81,11 @@ def test_a_bias_and_tokens_on_both_sides_count():
     network, task = make()
     task.head = keras.layers.Dense(3, bias_initializer="ones")
     task.logits_of(tf.zeros([1, 5]))
-    task.reading = task.reading.__class__(**{**vars(task.reading), "frame": Frame.of("[CLS] [MASK] A [SEP] [MASK]")})
+    task.reading = dataclasses.replace(task.reading, frame=Frame.of("[CLS] [MASK] A [SEP] [MASK]"))
     tokenizer = OpenWordTokenizer(VOCABULARY)
     expected = by_network(network, task, tokenizer, TEXTS, 14)
     np.testing.assert_allclose(row_sums.find(network, task, tokenizer, 14).logits(TEXTS), expected, atol=2e-5)
-    task.reading = task.reading.__class__(
-        **{**vars(task.reading), "frame": Frame.of("A")}
-    )  # so that texts may be empty
+    task.reading = dataclasses.replace(task.reading, frame=Frame.of("A"))  # so that texts may be empty
     expected = by_network(network, task, tokenizer, TEXTS, 14)
     np.testing.assert_allclose(row_sums.find(network, task, tokenizer, 14).logits(TEXTS), expected, atol=2e-5)
 

@@ -174,22 +174,26 @@ class SparseAttention(CachedAttention):
 
     def mix_heads(self, parts, query, key, value, text: "Text", training):
         """Returns one softmax over the keys of these parts, times their values: (B, L, H, K) each -> (B, L, H, K)."""
+        heads = query.shape[2]
+        # Each head is a text of its own: heads that stand between tokens and features cost more than the products themselves.
+        query, key, value = (_apart(x) for x in (query * query.shape[-1] ** -0.5, key, value))  # (B H, L, K)
         scores, masks, earlier = [], [], None
         for part in (self.pattern[index] for index in parts):
-            grouped = ops.einsum("bgmhk,bgshk->bgmhs", part.queries(query * query.shape[-1] ** -0.5), part.keys(key))
-            scores.append(part.back(grouped))  # (B, L, H, s)
+            grouped = ops.einsum("bgmk,bgsk->bgms", part.queries(query), part.keys(key))
+            scores.append(part.back(grouped))  # (B H, L, s)
             masks.append(part.back(text.mask(part, earlier)))  # (B, L, s)
             earlier = part
-        mask = ops.expand_dims(ops.concatenate(masks, axis=-1), 2)
-        weights = softmax_of_some(ops.concatenate(scores, axis=-1), mask)
+        mask = ops.expand_dims(ops.concatenate(masks, axis=-1), 1)
+        weights = softmax_of_some(_beside(ops.concatenate(scores, axis=-1), heads), mask)  # (B, H, L, S)
         weights = self.dropout(ops.cast(weights, value.dtype), training=training)
+        weights = ops.reshape(weights, (-1, *ops.shape(weights)[2:]))
         mixed, first = 0.0, 0
         for part, each in zip((self.pattern[index] for index in parts), scores, strict=True):
             size = ops.shape(each)[-1]
             own = part.queries(weights[..., first : first + size])
-            mixed = mixed + part.back(ops.einsum("bgmhs,bgshk->bgmhk", own, part.keys(value)))
+            mixed = mixed + part.back(ops.einsum("bgms,bgsk->bgmk", own, part.keys(value)))
             first += size
-        return mixed
+        return ops.swapaxes(_beside(mixed, heads), 1, 2)
 
     def sees(self, query, key):
         """Returns which keys each head's queries may attend to by positions that broadcast: bool (H, ...)."""
@@ -248,6 +252,17 @@ class Text:
             same = ops.equal(ops.expand_dims(part.queries(packs), 3), of_keys)
             mask = ops.logical_and(mask, ops.logical_and(same, of_keys > 0))
         return mask
+
+
+def _apart(x):
+    """Returns (B, L, H, K) -> (B H, L, K)."""
+    x = ops.swapaxes(x, 1, 2)
+    return ops.reshape(x, (-1, *ops.shape(x)[2:]))
+
+
+def _beside(x, heads: int):
+    """Returns (B H, L, N) -> (B, H, L, N)."""
+    return ops.reshape(x, (-1, heads, *ops.shape(x)[1:]))
 
 
 def softmax_of_some(scores, mask):
