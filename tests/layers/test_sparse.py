@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from xmodels.layers import mixers
 from xmodels.layers.attention.multi_head import MultiHeadAttention
+from xmodels.layers.attention.sparse import SparseNumbers
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.initialization import gpt
 from xmodels.models.backbone import named_weights
@@ -139,4 +140,4 @@ def test_networks_that_see_both_sides_and_impossible_sizes_are_refused():
     with pytest.raises(ValueError, match="SparseAttention requires `causal` of `Visible`; set here: padding."):
         Bert(BertConfig(50, 16, 1, 2, 32, mixer="sparse"))
     with pytest.raises(ValueError, match="`summary` must be at most `stride`. Received: summary=6, stride=5."):
-        mixer_of(summary=6)
+        SparseNumbers(summary=6, stride=5)

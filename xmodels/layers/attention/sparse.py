@@ -37,6 +37,12 @@ class SparseNumbers(Numbers):
         "the heads of a layer each",
     )
 
+    def __post_init__(self):
+        if self.pattern == FIXED and self.summary > self.stride:
+            raise ValueError(
+                f"`summary` must be at most `stride`. Received: summary={self.summary}, stride={self.stride}."
+            )
+
 
 @dataclasses.dataclass(frozen=True)
 class Part:
@@ -121,9 +127,6 @@ class SparseAttention(CachedAttention):
     Args:
         parts: which of the two sets each head attends to, a tuple of 0 and 1 for each head, or for all.
         pattern, stride, summary: as in `SparseNumbers`. Others as in `ProjectedMixer`.
-
-    Raises:
-        ValueError: `summary` is more than `stride`.
     """
 
     numbers = SparseNumbers
@@ -132,8 +135,6 @@ class SparseAttention(CachedAttention):
 
     def __init__(self, *args, pattern: str, stride: int, summary: int, parts: tuple[tuple[int, ...], ...], **kwargs):
         super().__init__(*args, **kwargs)
-        if pattern == FIXED and summary > stride:
-            raise ValueError(f"`summary` must be at most `stride`. Received: summary={summary}, stride={stride}.")
         self.stride, self.parts = stride, parts
         self.pattern = (
             (block(stride), summaries(stride, summary)) if pattern == FIXED else (window(stride), column(stride))
