@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.arrays import arrays_sha256
+from data_pipelines.coded import CodedArray
 from data_pipelines.features import Feature
 from data_pipelines.ops.seeds import permutation
 
@@ -15,6 +16,7 @@ class ArraySource:
     """Examples held in memory: arrays with a common first axis.
 
     Args:
+        arrays: of a `CodedArray` batches hold the codes until `Batches` decodes them.
         name: of the file, for messages.
         derived: names of arrays that follow from the others and a network, and do not tell examples from others.
     """
@@ -22,10 +24,12 @@ class ArraySource:
     is_stream = False  # no example continues another
     item_dtype = tf.int64  # of what `in_order` gives and `parse` takes
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], name: str, derived: Collection[str] = ()):
+    def __init__(self, arrays: Mapping[str, np.ndarray | CodedArray], name: str, derived: Collection[str] = ()):
         self.arrays, self.derived = dict(arrays), frozenset(derived)
+        coded = {n: a for n, a in self.arrays.items() if isinstance(a, CodedArray)}
         with tf.device("CPU"):  # made once, so that graphs refer to them and hold no copies
-            self.tensors = {n: tf.constant(a) for n, a in self.arrays.items()}
+            self.tensors = {n: tf.constant(coded[n].codes if n in coded else a) for n, a in self.arrays.items()}
+            self.tables = {n: tf.constant(a.table) for n, a in coded.items()}
         self.name = name
         self.features = {n: Feature(a.shape[1:], str(a.dtype)) for n, a in self.arrays.items()}
         self.num_examples = len(next(iter(self.arrays.values())))

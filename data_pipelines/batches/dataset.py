@@ -73,7 +73,7 @@ class Batches:
     @WITHOUT_AUTOGRAPH
     def training(
         self, consumed: int = 0, host: int = 0, num_hosts: int = 1, per_batch: int = 0, first_epoch: int = 0,
-        cursor: tuple[int, int, int] | None = None, first_batch: int = 0,
+        cursor: tuple[int, int, int] | None = None, first_batch: int = 0, decoded: bool = True,
     ) -> tf.data.Dataset:  # fmt: skip
         """Returns an endless stream of whole batches. Where it goes on is found without reading what lies before.
 
@@ -84,6 +84,7 @@ class Batches:
             first_epoch: the epoch with which reading began.
             cursor: with a grouping, the last row of the feature `cursor` of the last batch seen, in place of `consumed`.
             first_batch: batches of the training that were read before, by all hosts together.
+            decoded: whether arrays that the source holds as codes are whole. A reader of codes finds their meaning in its `tables`.
         """
         if num_hosts > 1:
             part = dataclasses.replace(
@@ -91,18 +92,23 @@ class Batches:
                 grouping=self.grouping and self.grouping.of_host(num_hosts),
             )  # fmt: skip
             return part.training(
-                consumed, per_batch=per_batch, first_epoch=first_epoch, cursor=cursor, first_batch=first_batch
+                consumed,
+                per_batch=per_batch,
+                first_epoch=first_epoch,
+                cursor=cursor,
+                first_batch=first_batch,
+                decoded=decoded,
             )
         source, per_batch = self.source, per_batch or self.batch_size
         first_batch += self.begins_at
         if self.continues:
-            return self._batched(self._rows(source, consumed), per_batch, first_batch)
+            return self._batched(self._rows(source, consumed), per_batch, first_batch, decoded=decoded)
         if self.grouping is None:
             epochs, offset = divmod(consumed, source.num_examples)
             before = np.cumsum([0, *source.window_sizes(first_epoch + epochs, self.seed)])
             window = int(np.searchsorted(before, offset, side="right")) - 1
             stream = self._from(source, first_epoch + epochs, window, offset - int(before[window]), _singly)
-            return self._batched(stream, per_batch, first_batch)
+            return self._batched(stream, per_batch, first_batch, decoded=decoded)
         if consumed and cursor is None:
             raise DataError(f"{self.source.name}: batches were grouped otherwise when this run began; begin another.")
 
@@ -121,7 +127,16 @@ class Batches:
         def prepare(number, *examples):
             return self.prepare(*examples, first_batch + number)
 
-        return self.grouping.batches(stream, prepare, self.batch_size, per_batch)
+        batches = self.grouping.batches(stream, prepare, self.batch_size, per_batch)
+        if not decoded or not source.tables:
+            return batches
+        batches = batches.map(self.decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        return batches.prefetch(tf.data.AUTOTUNE)
+
+    def decode(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns features in which arrays that the source holds as codes are whole."""
+        tables = self.source.tables.items()
+        return {**features, **{name: tf.gather(table, features[name]) for name, table in tables if name in features}}
 
     def _rows(self, source: RecordSource, consumed: int) -> tf.data.Dataset:
         """Returns the examples of a stream, so that every row of a batch goes on where it ended in the batch before.
@@ -194,7 +209,7 @@ class Batches:
             return self.prepare(*examples, NOT_OF_TRAINING)
 
         def without_cursor(features):
-            return {name: value for name, value in features.items() if name != "cursor"}
+            return self.decode({name: value for name, value in features.items() if name != "cursor"})
 
         batches = grouping.batches(stream, prepare, self.batch_size, self.batch_size)
         return batches.map(without_cursor), groups[real]
@@ -207,15 +222,22 @@ class Batches:
     def _element_spec(self) -> dict[str, tf.TensorSpec]:
         return self.once(1).element_spec
 
-    def _batched(self, stream, batch_size: int, first_batch: int = 0, fill: bool = False) -> tf.data.Dataset:
+    def _batched(
+        self, stream, batch_size: int, first_batch: int = 0, fill: bool = False, decoded: bool = True
+    ) -> tf.data.Dataset:
         prepare = self.prepare
+        decode = self.decode if decoded else lambda features: features
         if fill:  # indices may be -1
             prepare = _zero_missing(self.prepare, self.rows_per_example)
         stream = stream.batch(batch_size, drop_remainder=not fill)
         stream = stream.enumerate().map(
-            lambda number, examples: fill_up(
-                prepare(*examples, NOT_OF_TRAINING if fill else first_batch + number * batch_size // self.batch_size),
-                batch_size * self.rows_per_example,
+            lambda number, examples: decode(
+                fill_up(
+                    prepare(
+                        *examples, NOT_OF_TRAINING if fill else first_batch + number * batch_size // self.batch_size
+                    ),
+                    batch_size * self.rows_per_example,
+                )
             ),
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,

@@ -40,7 +40,11 @@ class Grouping:
 
         Args:
             prepare: (number of the batch of `batch_size` rows, epoch, index, item) -> features.
+            per_batch: less than `batch_size` for a replica; a multiple of it for several batches at once, one behind the other, of
+                which `prepare` has the number of the first.
         """
+        if per_batch > batch_size:
+            return self._at_once(stream, prepare, batch_size, per_batch // batch_size)
 
         def batch(number, group):
             cursor, index, item = group
@@ -53,6 +57,24 @@ class Grouping:
 
         stream = stream.enumerate().map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         return split_among_replicas(stream, batch_size // per_batch).prefetch(tf.data.AUTOTUNE)
+
+    def _at_once(self, stream: tf.data.Dataset, prepare: Callable, batch_size: int, count: int) -> tf.data.Dataset:
+        """Returns the same of `count` groups at a time, (count batch_size, ...), all as long as the longest example needs."""
+
+        def batches(number, groups):
+            cursor, index, item = groups  # (C, 3), (C, W), (C, W)
+            cursor = tf.repeat(cursor, batch_size, axis=0)
+            real = tf.reshape(index, [-1]) >= 0
+            columns = (tf.boolean_mask(tf.reshape(x, [-1]), real) for x in (index, item))
+            features = prepare(number * count, tf.boolean_mask(cursor[:, 0], real), *columns)
+            features, _ = self.fit(features, index, batch_size)
+            examples = tf.reduce_sum(tf.cast(real, tf.int32))
+            place = tf.where(real, tf.cumsum(tf.cast(real, tf.int32)) - 1, examples)  # behind the last one are zeros
+            features = {n: tf.gather(value, place) for n, value in fill_up(features, examples + 1).items()}
+            return {**features, "cursor": cursor}
+
+        stream = stream.batch(count, drop_remainder=True).enumerate()
+        return stream.map(batches, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
 
     def fit(self, features: dict[str, tf.Tensor], index: tf.Tensor, batch_size: int):
         """Returns the features of the real rows of a group, perhaps shorter, and how many rows its batch has."""

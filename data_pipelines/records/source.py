@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -32,6 +33,7 @@ class RecordSource:
     """
 
     item_dtype = tf.string  # of what `in_order` gives and `parse` takes
+    tables: ClassVar[dict[str, tf.Tensor]] = {}  # none of its features is held as codes
 
     def __init__(self, folder: str, manifest: Manifest | None = None, leave_out_damaged: bool = False):
         self.manifest = manifest or Manifest.read(folder)

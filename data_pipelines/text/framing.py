@@ -7,6 +7,7 @@ import numpy as np
 
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.text import cuts
+from data_pipelines.text.codes import Codes
 from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import Vocabulary
@@ -75,31 +76,33 @@ def max_text_tokens(num_texts: int, max_sequence_length: int, frame: Frame = BER
 
 
 def pack_texts(
-    texts, tokenizer: Tokenizer, max_sequence_length: int, frame: Frame = BERT, orders: Orders | None = None
-) -> dict[str, np.ndarray]:
+    texts, tokenizer: Tokenizer, max_sequence_length: int, frame: Frame = BERT, orders: Orders | None = None,
+    coded: bool = False,
+) -> dict[str, np.ndarray]:  # fmt: skip
     """Returns many framed texts, padded to the longest of them, rounded up to a multiple of 8.
 
     Args:
         texts: N tuples of one or two strings.
         max_sequence_length: counts the special tokens; longer inputs are shortened.
         orders: in which texts are read, such as ((0, 1), (1, 0)); None reads them once, as they stand.
+        coded: whether what the vocabulary knows of each token may be a `CodedArray`, for many texts. With orders it is none.
 
     Returns:
         token_ids and segment_ids int32, padding_mask bool, all (N, L), or with C `orders` (N, C, L); and what else the vocabulary
         knows of each token, such as character_ids int32 (N, L, 50).
     """
     columns = [[pieces.ids for pieces in tokenizer.encode_batch(column)] for column in zip(*texts, strict=True)]
-    return pack_columns(columns, tokenizer.vocabulary, max_sequence_length, frame, orders)
+    return pack_columns(columns, tokenizer.vocabulary, max_sequence_length, frame, orders, coded)
 
 
 def pack_columns(
     columns: list[list[list[int]]], vocabulary: Vocabulary, max_sequence_length: int, frame: Frame = BERT,
-    orders: Orders | None = None,
+    orders: Orders | None = None, coded: bool = False,
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Works as `pack_texts`, of one or two columns of texts that are ids already."""
     if orders is None:
         seconds = columns[1] if len(columns) > 1 else None
-        return pack_ids(columns[0], seconds, vocabulary, max_sequence_length, frame)
+        return pack_ids(columns[0], seconds, vocabulary, max_sequence_length, frame, coded)
     first, *others = ([columns[text] for text in order] for order in orders)
     packed = [pack_ids(*first, vocabulary, max_sequence_length, frame)]
     with cuts.count_cuts():  # an input that is read in several orders is cut once
@@ -109,7 +112,7 @@ def pack_columns(
 
 def pack_ids(
     firsts: list[list[int]], seconds: list[list[int]] | None, vocabulary: Vocabulary, max_sequence_length: int,
-    frame: Frame = BERT,
+    frame: Frame = BERT, coded: bool = False,
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Works as `pack_texts`, of texts that are ids already; `seconds` is None where there is one text in a row.
 
@@ -127,12 +130,17 @@ def pack_ids(
     shape = len(packed), min(max_sequence_length, -(-longest // 8) * 8)
     token_ids = np.full(shape, vocabulary.padding_id, np.int32)
     segment_ids, padding_mask = np.full(shape, frame.pad_segment, np.int32), np.zeros(shape, bool)
-    further = {name: np.zeros((*shape, *feature.shape[1:]), np.int32) for name, feature in vocabulary.features.items()}
+    codes, inner = (
+        Codes(vocabulary),
+        {n: () if coded else feature.shape[1:] for n, feature in vocabulary.features.items()},
+    )
+    further = {name: np.zeros((*shape, *sizes), np.int32) for name, sizes in inner.items()}
     for row, (ids, segments) in enumerate(packed):
         place = slice(shape[1] - len(ids), None) if frame.pads_left else slice(len(ids))
         token_ids[row, place] = ids
         segment_ids[row, place] = segments
         padding_mask[row, place] = True
-        for name, values in vocabulary.token_features(ids).items():
+        for name, values in (codes.of(ids) if coded else vocabulary.token_features(ids)).items():
             further[name][row, place] = values
+    further = codes.arrays(further) if coded else further
     return {"token_ids": token_ids, "segment_ids": segment_ids, "padding_mask": padding_mask, **further}

@@ -171,6 +171,10 @@ class Vocabulary:
         """Returns `features` of the tokens of a text, (L, ...) each; by default none."""
         return {}
 
+    def keys_of(self, ids: Sequence[int]) -> Sequence[int | str]:
+        """Returns what tells the tokens of a text apart; by default their ids."""
+        return ids
+
     def numbered(self, ids: Sequence[int]) -> Sequence[int]:
         """Returns the ids of a text with a number for each word that the vocabulary lacks, behind all ids; by default as they are."""
         return ids

@@ -48,7 +48,7 @@ class CompiledLearner(Learner):
     def __post_init__(self):
         super().__post_init__()
         ((self.name, stream),) = self.streams.items()
-        self.batch_size = stream.batches.batch_size
+        self.batches, self.batch_size = stream.batches, stream.batches.batch_size
         self.threads = min(num_threads(), self.batch_size)
         self.is_checked, self.in_row = False, 0
         self._rates: Any = None
@@ -115,10 +115,12 @@ class CompiledLearner(Learner):
         self.in_row = self.in_row + 1 if is_fault else 0
         unknown = tf.constant(np.nan if is_fault else 0.0, tf.float32)
         sums = tf.concat([tf.fill((len(stream.names), 1), unknown), tf.ones((len(stream.names), 1))], axis=1)
+        features = {name: tf.constant(value) for name, value in batch.items()}
+        if self.reads_codes:
+            features = self.batches.decode(features)
         self.guard.observe(
-            stream, {name: tf.constant(value) for name, value in batch.items()}, sums, self.gradient_norms,
-            tf.constant(not is_fault), tf.constant(is_fault),
-        )  # fmt: skip
+            stream, features, sums, self.gradient_norms, tf.constant(not is_fault), tf.constant(is_fault)
+        )
 
 
 def num_threads() -> int:

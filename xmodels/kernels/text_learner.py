@@ -1,18 +1,26 @@
 """A learner of fastText's classifier whose steps are one function compiled by Numba."""
 
+from data_pipelines.batches.grouping import Buckets
 from xmodels.kernels.compiled_learner import CompiledLearner, first_reason, needs
 from xmodels.models.fasttext_classifier import FastTextClassifier
 from xmodels.tasks.classify.task import Classify
+
+TEXTS_AT_ONCE = 2048  # that one call of a data pipeline makes ready, which takes hardly longer than for one batch
 
 
 class TextLearner(CompiledLearner):
     """Steps of fastText's classifier. Ask `reason_against` first."""
 
+    reads_codes = True
+
     def __post_init__(self):
         from xmodels.kernels.text_steps import TextSteps
 
         super().__post_init__()
-        self.compiled = TextSteps(self.backbone, self.first_objective, self.optimizer, self.threads)
+        tables = {name: table.numpy() for name, table in self.batches.source.tables.items()}
+        if isinstance(self.batches.grouping, Buckets | None):
+            self.batches_at_once = max(1, TEXTS_AT_ONCE // self.batch_size)
+        self.compiled = TextSteps(self.backbone, self.first_objective, self.optimizer, self.threads, tables)
 
 
 def reason_against(

@@ -20,9 +20,10 @@ class TextSteps:
         task: `Classify` with a head that is a matrix.
         optimizer: `Sgd` or `LazyAdam`, built, whose moments change too.
         threads: of the processor. The result does not depend on it.
+        tables: of the source of batches, of what these hold as codes.
     """
 
-    def __init__(self, backbone, task, optimizer, threads: int):
+    def __init__(self, backbone, task, optimizer, threads: int, tables: Mapping[str, np.ndarray] | None = None):
         self.config, self.optimizer, self.threads = backbone.config, optimizer, threads
         self.is_adam = isinstance(optimizer, LazyAdam)
         variables = {"rows": backbone.rows.table.embeddings, "head": task.head.kernel}
@@ -35,6 +36,7 @@ class TextSteps:
         self.last = np.full(variables["rows"].shape[0], -1, np.int32)
         shares = task.class_weights
         self.room: dict[str, np.ndarray] = {}
+        self.spelled = self._spelled(tables["character_ids"]) if tables else None
         self.class_weights = np.array(shares, np.float32) if shares else np.ones(len(task.label_names), np.float32)
 
     def run(self, weights: Mapping[str, np.ndarray], batches: Batch, rates: np.ndarray, step: int) -> np.ndarray:
@@ -67,13 +69,18 @@ class TextSteps:
         shares = counted * self.class_weights[labels]
         total = float(shares.sum(dtype=np.float64))
         count, length = batch["token_ids"].shape
-        rows, counts = self._room("rows", (count, length * self._most(batch))), np.empty(count, np.int32)
+        codes, spelled = batch["character_ids"], self.spelled
+        if spelled is None:  # the characters of each word of the batch
+            spelled, codes = self._spelled(codes.reshape(-1, codes.shape[2])), np.arange(codes.size // codes.shape[2])
+            codes = codes.reshape(count, length).astype(np.int32)
+        check_range("character_ids", codes, len(spelled[0]))
+        most = 1 + int(np.diff(spelled[2]).max()) + max(0, config.word_ngrams - 1)  # rows of a word
+        rows, counts = self._room("rows", (count, length * most)), np.empty(count, np.int32)
         means, of_texts = np.empty((2, count, table.shape[1]), np.float32)
         of_logits, losses, right = np.empty((count, head.shape[1]), np.float32), np.empty(count), np.empty(count)
         texts.gradients_of(
-            table, head, batch["token_ids"], batch["character_ids"], batch["padding_mask"], labels,
-            (shares / max(total, 1e-5)).astype(np.float32), config.unknown_id, max(1, config.shortest_ngram), config.longest_ngram,
-            config.word_ngrams, config.buckets, rows, counts, means, of_texts, of_logits, losses, right,
+            table, head, batch["token_ids"], codes, batch["padding_mask"], labels, (shares / max(total, 1e-5)).astype(np.float32),
+            config.unknown_id, config.word_ngrams, config.buckets, *spelled, rows, counts, means, of_texts, of_logits, losses, right,
         )  # fmt: skip
         if np.isfinite(losses[shares > 0]).all():
             self._descend(weights, rows, counts, shares, of_texts, means.T @ of_logits, rate, step)
@@ -97,13 +104,15 @@ class TextSteps:
         count = texts.chain(rows, counts, shares, self.last, before, different)
         texts.move(
             table, first, second, different[:count], self.last, before, rows.shape[1], of_texts, np.float32(rate), numbers,
-            self.is_adam,
+            self.is_adam, self.threads,
         )  # fmt: skip
 
-    def _most(self, batch: Batch) -> int:
-        """Returns the most rows of a word: its own, those of its parts, and of the runs that begin with it."""
-        sizes = self.config.longest_ngram - max(1, self.config.shortest_ngram) + 1 if self.config.longest_ngram else 0
-        return 1 + sizes * batch["character_ids"].shape[2] + max(0, self.config.word_ngrams - 1)
+    def _spelled(self, characters: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Returns what steps need of words of these characters, (V, W)."""
+        config, words = self.config, self.tables.variables["rows"].shape[0] - self.config.buckets
+        return texts.spelled_words(
+            characters, max(1, config.shortest_ngram), config.longest_ngram, config.buckets, words
+        )
 
     def _room(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """Returns an array of int32 in memory that is kept: what is made anew for each step costs a page fault for each page."""
@@ -113,9 +122,12 @@ class TextSteps:
         return self.room[name][:size].reshape(shape)
 
     def counts(self, batches: Batch, steps: int) -> np.ndarray:
-        """Returns the (sum, size) of the unit of `Objective.counts`, tokens, of each step: float64 (steps, 1, 2)."""
-        words = batches["padding_mask"].reshape(steps, -1)
-        return np.stack([words.sum(axis=1), np.full(steps, words.shape[1])], axis=1)[:, None].astype(np.float64)
+        """Returns the (sum, size) of the unit of `Objective.counts`, tokens, of each step: float64 (steps, 1, 2).
+
+        Both are real tokens: padding is not computed, and is as long as the longest text of many batches needs it.
+        """
+        words = batches["padding_mask"].reshape(steps, -1).sum(axis=1, dtype=np.float64)
+        return np.stack([words, words], axis=1)[:, None]
 
 
 def check_range(name: str, values: np.ndarray, limit: int) -> None:

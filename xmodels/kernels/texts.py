@@ -9,6 +9,7 @@ import numba
 import numpy as np
 
 from data_pipelines.units.characters import BEGIN_SENTENCE, BEGIN_WORD, END_SENTENCE, END_WORD
+from xmodels.kernels.fetching import AHEAD, fetch_ahead
 from xmodels.kernels.vectors import ONE, add, jit, parallel
 from xmodels.layers.subwords import END_OF_LINE, OFFSET, PRIME, RUN_PRIME, SIGN
 
@@ -43,9 +44,9 @@ def hash_of(characters, mark):
 
 
 @jit
-def parts(characters, shortest, longest, buckets, first, found, count):
-    """Writes the rows of the parts of a word behind the `count` first of `found`. Returns how many are there then."""
-    width = 0
+def parts(characters, shortest, longest, buckets, first, found):
+    """Writes the rows of the parts of a word into `found`. Returns how many."""
+    width = count = 0
     codes = np.empty(characters.shape[0], np.uint32)
     for character in characters:
         if 0 < character <= END_WORD:
@@ -72,56 +73,91 @@ def parts(characters, shortest, longest, buckets, first, found, count):
 
 
 @jit
-def rows_of(token_ids, characters, real, unknown, words, shortest, longest, runs, buckets, found):
+def spelled_words(characters, shortest, longest, buckets, first):
+    """Returns what the rows of a text need of its words.
+
+    Args:
+        characters: (V, W), those of each word.
+        shortest, longest: characters of a part; `longest` of 0 for none.
+        first: how many rows stand before those of buckets.
+
+    Returns:
+        hashes: uint64 (V,).
+        is_word: bool (V,), whether it has a row of its own where the vocabulary has it.
+        starts: int64 (V + 1,), where the parts of each word begin.
+        rows: int32, the rows of all parts.
+    """
+    count, words = 0, characters.shape[0]
+    hashes, is_word, starts = np.empty(words, np.uint64), np.empty(words, np.bool_), np.zeros(words + 1, np.int64)
+    most = characters.shape[1] * max(0, longest - shortest + 1) if longest else 0
+    rows, found = np.empty(max(1, words), np.int32), np.empty(most, np.int32)
+    for word in range(words):
+        mark = mark_in(characters[word])
+        hashes[word] = hash_of(characters[word], mark)
+        is_word[word] = mark != BEGIN_SENTENCE and characters[word].any()
+        if longest and not mark:
+            own = parts(characters[word], shortest, longest, buckets, first, found)
+            if count + own > rows.shape[0]:
+                larger = np.empty(2 * (count + own), np.int32)
+                larger[:count] = rows[:count]
+                rows = larger
+            rows[count : count + own] = found[:own]
+            count += own
+        starts[word + 1] = count
+    return hashes, is_word, starts, rows[:count]
+
+
+@jit
+def rows_of(token_ids, codes, real, unknown, first, runs, buckets, hashes, is_word, starts, part_rows, found):
     """Writes the rows of a text: its words, their parts, and runs of words. Returns how many.
 
     Args:
-        token_ids, real: (L,).
-        characters: (L, W).
+        token_ids, codes, real: (L,); codes are places of words in what `spelled_words` gives.
         unknown: the id that has no row.
-        words: how many rows stand before those of buckets.
-        shortest, longest: characters of a part; `longest` of 0 for none.
+        first: how many rows stand before those of buckets.
         runs: the most words of a run.
+        hashes, is_word, starts, part_rows: of `spelled_words`.
         found: room, int32.
     """
-    count, hashes = 0, np.empty(token_ids.shape[0], np.uint64)
-    for i in range(token_ids.shape[0]):
+    count, length = 0, token_ids.shape[0]
+    for i in range(length):
         if not real[i]:
             continue
-        mark = mark_in(characters[i])
-        if runs > 1 and buckets:
-            hashes[i] = hash_of(characters[i], mark)
-        if token_ids[i] != unknown and mark != BEGIN_SENTENCE and characters[i].any():
+        word = codes[i]
+        if token_ids[i] != unknown and is_word[word]:
             found[count] = token_ids[i]
             count += 1
-        if longest and not mark:
-            count = parts(characters[i], shortest, longest, buckets, words, found, count)
+        for place in range(starts[word], starts[word + 1]):
+            found[count] = part_rows[place]
+            count += 1
     if runs > 1 and buckets:
-        for i in range(token_ids.shape[0]):
-            value = hashes[i]
-            for j in range(i + 1, min(i + runs, token_ids.shape[0])):
-                if not (real[i] and real[j]):
+        for i in range(length):
+            if not real[i]:
+                continue
+            value = hashes[codes[i]]
+            for j in range(i + 1, min(i + runs, length)):
+                if not real[j]:
                     break
-                value = np.uint64(value * MULTIPLIER + hashes[j])
-                found[count] = words + np.int32(value % np.uint64(buckets))
+                value = np.uint64(value * MULTIPLIER + hashes[codes[j]])
+                found[count] = first + np.int32(value % np.uint64(buckets))
                 count += 1
     return count
 
 
 @parallel
 def gradients_of(
-    table, head, token_ids, characters, real, labels, shares, unknown, shortest, longest, runs, buckets, rows, counts, means, of_texts,
-    of_logits, losses, right,
+    table, head, token_ids, codes, real, labels, shares, unknown, runs, buckets, hashes, is_word, starts, part_rows, rows, counts,
+    means, of_texts, of_logits, losses, right,
 ):  # fmt: skip
     """Writes the gradients of texts.
 
     Args:
         table: (V, D), rows of words and of buckets.
         head: (D, C).
-        token_ids, real: (B, L).
-        characters: (B, L, W).
+        token_ids, codes, real: (B, L).
         labels: (B,).
         shares: float32 (B,), what the loss of each text is multiplied by.
+        hashes, is_word, starts, part_rows: of `spelled_words`.
         rows, counts: int32 (B, M) and (B,), which rows a text has.
         means: (B, D), their means.
         of_texts, of_logits: (B, D) and (B, C), the gradient of each of its rows, and of its logits.
@@ -129,12 +165,16 @@ def gradients_of(
     """
     words, classes = table.shape[0] - buckets, head.shape[1]
     for b in numba.prange(token_ids.shape[0]):
-        count = rows_of(token_ids[b], characters[b], real[b], unknown, words, shortest, longest, runs, buckets, rows[b])
+        own = rows[b]
+        count = rows_of(
+            token_ids[b], codes[b], real[b], unknown, words, runs, buckets, hashes, is_word, starts, part_rows, own
+        )
         counts[b] = count
         mean = means[b]
         mean[:] = 0.0
         for m in range(count):
-            add(mean, ONE, table[rows[b, m]])
+            fetch_ahead(table, own, m + AHEAD, count)
+            add(mean, ONE, table[own[m]])
         share = ONE / np.float32(max(count, 1))
         for d in range(mean.shape[0]):
             mean[d] *= share
@@ -191,14 +231,15 @@ def chain(rows, counts, shares, last, before, different):
 @jit
 def adam(weights, first, second, gradient, rate, numbers):
     """Moves a vector by Adam. `numbers` are beta_1, beta_2 and epsilon; `rate` holds the correction of the bias."""
+    keep_first, keep_second, epsilon = ONE - numbers[0], ONE - numbers[1], numbers[2]
     for d in range(weights.shape[0]):
-        first[d] += (ONE - numbers[0]) * (gradient[d] - first[d])
-        second[d] += (ONE - numbers[1]) * (gradient[d] * gradient[d] - second[d])
-        weights[d] -= rate * first[d] / (math.sqrt(second[d]) + numbers[2])
+        first[d] += keep_first * (gradient[d] - first[d])
+        second[d] += keep_second * (gradient[d] * gradient[d] - second[d])
+        weights[d] -= rate * first[d] / (math.sqrt(second[d]) + epsilon)
 
 
 @parallel
-def move(table, first, second, different, last, before, width, of_texts, rate, numbers, is_adam):
+def move(table, first, second, different, last, before, width, of_texts, rate, numbers, is_adam, threads):
     """Moves rows against their gradients, and makes `last` ready for the next step. Rows whose gradient is 0 stay as they are.
 
     Args:
@@ -206,16 +247,25 @@ def move(table, first, second, different, last, before, width, of_texts, rate, n
         different: (U,), the rows.
         width: M.
         of_texts: (B, D), the gradient of each row of a text.
+        threads: that share the rows.
     """
-    for u in numba.prange(different.shape[0]):
-        row = different[u]
-        gradient, place = np.zeros(of_texts.shape[1], np.float32), last[row]
-        while place >= 0:
-            add(gradient, ONE, of_texts[place // width])
-            place = before[place]
-        last[row] = -1
-        if gradient.any():
+    count = different.shape[0]
+    for thread in numba.prange(threads):
+        gradient, end = np.empty(of_texts.shape[1], np.float32), (thread + 1) * count // threads
+        for u in range(thread * count // threads, end):
+            fetch_ahead(table, different, u + AHEAD, end)
             if is_adam:
-                adam(table[row], first[row], second[row], gradient, rate, numbers)
-            else:
-                add(table[row], -rate, gradient)
+                fetch_ahead(first, different, u + AHEAD, end)
+                fetch_ahead(second, different, u + AHEAD, end)
+            row = different[u]
+            gradient[:] = 0.0
+            place = last[row]
+            while place >= 0:
+                add(gradient, ONE, of_texts[place // width])
+                place = before[place]
+            last[row] = -1
+            if gradient.any():
+                if is_adam:
+                    adam(table[row], first[row], second[row], gradient, rate, numbers)
+                else:
+                    add(table[row], -rate, gradient)

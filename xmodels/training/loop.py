@@ -221,6 +221,7 @@ class Loop:
         strategy, batches, position = self.learner.strategy, self.batches[name], state.at(name)
         per_replica = batches.batch_size * self.learner.batches_at_once // strategy.num_replicas_in_sync
         where = {"per_batch": per_replica, "first_batch": position.consumed // batches.batch_size}
+        where |= {"decoded": not self.learner.reads_codes}
 
         def host_dataset(context):
             host, hosts = context.input_pipeline_id, context.num_input_pipelines

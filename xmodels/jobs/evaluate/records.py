@@ -3,6 +3,8 @@
 import dataclasses
 import os
 
+import numpy as np
+
 from data_pipelines.errors import UsageError
 from xmodels.conversion import names
 from xmodels.jobs.evaluate import options as evaluate
@@ -37,7 +39,7 @@ def evaluate_records(predictor, options: evaluate.Options, given: list[str]) -> 
     source = read_records(predictor, options)
     answer, size = compile_answer(lambda batch: predict_batch(predictor, batch)), options.batch_size or BATCH_SIZE
     starts = range(0, source.num_examples, size)
-    batches = ({name: x[start : start + size] for name, x in source.arrays.items()} for start in starts)
+    batches = ({name: np.asarray(x[start : start + size]) for name, x in source.arrays.items()} for start in starts)
     outputs, examples = stack_batches((answer(batch), batch) for batch in batches)
     if score.READS_SOURCE:
         answers = score.from_source(outputs, source, task)

@@ -79,6 +79,7 @@ class Learner:
             streams `STREAM/NAME`.
         renewal: draws anew what layers of the network draw every so many steps.
         batches_at_once: how many batches iterators give at once, one behind the other.
+        reads_codes: whether arrays that sources hold as codes stay so in batches.
         gradient_norms: of each of `variables` in the last step, before clipping, float32 (V,).
     """
 
@@ -92,6 +93,7 @@ class Learner:
     memory: Memory = Memory()
     loss_weights: LossWeights = LossWeights()
     batches_at_once: ClassVar[int] = 1
+    reads_codes: ClassVar[bool] = False
 
     def __post_init__(self):
         self.passes = {
