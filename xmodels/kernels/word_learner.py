@@ -7,7 +7,7 @@ from xmodels.objectives.base import Together
 from xmodels.objectives.hierarchical_softmax import HierarchicalSoftmax
 from xmodels.objectives.negative_sampling import NegativeSampling
 
-WORDS_AT_ONCE = 1 << 14
+WORDS_AT_ONCE = 1 << 16
 
 
 class WordLearner(CompiledLearner):
