@@ -69,12 +69,11 @@ class TextSteps:
         shares = counted * self.class_weights[labels]
         total = float(shares.sum(dtype=np.float64))
         count, length = batch["token_ids"].shape
-        codes, spelled = batch["character_ids"], self.spelled
-        if spelled is None:  # the characters of each word of the batch
-            spelled, codes = self._spelled(codes.reshape(-1, codes.shape[2])), np.arange(codes.size // codes.shape[2])
-            codes = codes.reshape(count, length).astype(np.int32)
+        (spelled, most), codes = self.spelled or ((), 0), batch["character_ids"]
+        if codes.ndim == 3:  # the characters of each word of the batch
+            spelled, most = self._spelled(codes.reshape(count * length, -1))
+            codes = np.arange(count * length, dtype=np.int32).reshape(count, length)
         check_range("character_ids", codes, len(spelled[0]))
-        most = 1 + int(np.diff(spelled[2]).max()) + max(0, config.word_ngrams - 1)  # rows of a word
         rows, counts = self._room("rows", (count, length * most)), np.empty(count, np.int32)
         means, of_texts = np.empty((2, count, table.shape[1]), np.float32)
         of_logits, losses, right = np.empty((count, head.shape[1]), np.float32), np.empty(count), np.empty(count)
@@ -107,12 +106,12 @@ class TextSteps:
             self.is_adam, self.threads,
         )  # fmt: skip
 
-    def _spelled(self, characters: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Returns what steps need of words of these characters, (V, W)."""
+    def _spelled(self, characters: np.ndarray) -> tuple[tuple[np.ndarray, ...], int]:
+        """Returns what steps need of words of these characters, (V, W), and the most rows of a word and of runs that begin with it."""
         config, words = self.config, self.tables.variables["rows"].shape[0] - self.config.buckets
-        return texts.spelled_words(
-            characters, max(1, config.shortest_ngram), config.longest_ngram, config.buckets, words
-        )
+        sizes = max(1, config.shortest_ngram), config.longest_ngram
+        found = texts.spelled_words(characters, *sizes, config.buckets, words)
+        return found, 1 + int(np.diff(found[2]).max()) + max(0, config.word_ngrams - 1)
 
     def _room(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """Returns an array of int32 in memory that is kept: what is made anew for each step costs a page fault for each page."""
