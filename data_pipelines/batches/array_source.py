@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.arrays import arrays_sha256
-from data_pipelines.coded import CodedArray
+from data_pipelines.arrays import CodedArray, arrays_sha256
 from data_pipelines.features import Feature
 from data_pipelines.ops.seeds import permutation
 

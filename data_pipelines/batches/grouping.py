@@ -6,6 +6,7 @@ with it, none twice; a batch's `cursor` (epoch, window, groups done in it) is al
 
 import dataclasses
 from collections.abc import Callable, Iterable
+from typing import ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -25,7 +26,13 @@ PLACES = "start_positions", "end_positions"  # of tokens, so they move with thes
 
 
 class Grouping:
-    """How windows become batches. By default a group is a batch: what it lacks is filled up with rows of zero weight."""
+    """How windows become batches. By default a group is a batch: what it lacks is filled up with rows of zero weight.
+
+    Attributes:
+        comes_at_once: whether several batches may be made ready at once, as long as the longest of them.
+    """
+
+    comes_at_once: ClassVar[bool] = True
 
     def groups(self, lengths: tf.Tensor, batch_size: int) -> tf.Tensor:
         """Lengths (N,) of a window's examples -> int64 (G, W), their places in groups; -1 where a group has room."""
@@ -147,6 +154,8 @@ class Rows(Grouping):
         most: examples in a row at most.
         num_predictions: hidden tokens in a row at most; see `slots`.
     """
+
+    comes_at_once = False
 
     length: int
     most: int

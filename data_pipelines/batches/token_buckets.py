@@ -23,6 +23,8 @@ class TokenBuckets(Grouping):
         sizes: rows of a batch of each bucket, falling; all multiples of replicas times micro-batches.
     """
 
+    comes_at_once = False  # they differ in rows
+
     lengths: tuple[int, ...]
     sizes: tuple[int, ...]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from data_pipelines.coded import CodedArray
+from data_pipelines.arrays import CodedArray
 from data_pipelines.text.vocabulary import Vocabulary
 
 TOGETHER = 1 << 16  # tokens that are asked for at a time: fewer than a vocabulary keeps the spelling of

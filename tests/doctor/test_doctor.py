@@ -160,6 +160,7 @@ def test_texts_that_are_too_long_are_said_to_be_read_in_windows_or_cut(task, sai
     assert labels.known_text(case).endswith(said)
 
 
+@pytest.mark.long
 def test_a_finished_run_is_known(clinic, tmp_path, capsys):
     run = clinic.finetune(model_dir=tmp_path / "run", num_train_epochs=0.2, eval_file=None)
     assert invoke("finetune", **run) == 0

@@ -70,6 +70,7 @@ def moved(before, after):
     return {name for name in before.keys() & after.keys() if not np.array_equal(before[name], after[name])}
 
 
+@pytest.mark.long
 def test_the_phase_moves_all_of_the_language_model_and_the_task_begins_with_it(start, tmp_path):
     flags, run = start("siatl"), tmp_path / "run"
     assert invoke("finetune", **flags, model_dir=run, freeze_backbone="true", eval_file=SAMPLES / "dev.tsv") == 0

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from data_pipelines.arrays import CodedArray
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.batches.grouping import Buckets
-from data_pipelines.coded import CodedArray
 from data_pipelines.errors import DataError
 from data_pipelines.units.characters import BEGIN_SENTENCE, END_SENTENCE, spell, spell_mark
 from xmodels.interfaces.reading import reading_without_system

@@ -94,7 +94,7 @@ INNER_DOORS = {
         "text.tokenizer_settings",
     },
     "corpora": {"errors", "quiet", "strict_json", "text"},
-    "text": {"errors", "features", "strict_json", "corpora", "units"},
+    "text": {"arrays", "errors", "features", "strict_json", "corpora", "units"},
     "units": {"features", "text", "ops"},
     "ops": {"errors", "features", "text", "units"},
     "records": {"errors", "features", "files", "lock", "ops", "layout", "schema", "strict_json"},

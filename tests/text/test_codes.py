@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from data_pipelines.arrays import arrays_sha256
+from data_pipelines.arrays import CodedArray, arrays_sha256
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.batches.grouping import Buckets
-from data_pipelines.coded import CodedArray
 from data_pipelines.text import codes
 from data_pipelines.text.framing import pack_texts
 from data_pipelines.text.open_words import OpenWordTokenizer

@@ -2,6 +2,7 @@
 
 import gc
 
+import pytest
 import tensorflow as tf
 
 from tests.helpers.small_learner import make_batches, make_learner, train
@@ -14,6 +15,7 @@ def variables_alive():
     return sum(each.dtype == tf.resource for each in handles)
 
 
+@pytest.mark.long  # it looks at every object of the process, three times
 def test_variables_of_a_learner_go_with_it():
     before = variables_alive()
     learner = make_learner()

@@ -1,6 +1,5 @@
 """A learner of fastText's classifier whose steps are one function compiled by Numba."""
 
-from data_pipelines.batches.grouping import Buckets
 from xmodels.kernels.compiled_learner import CompiledLearner, first_reason, needs
 from xmodels.models.fasttext_classifier import FastTextClassifier
 from xmodels.tasks.classify.task import Classify
@@ -18,7 +17,7 @@ class TextLearner(CompiledLearner):
 
         super().__post_init__()
         tables = {name: table.numpy() for name, table in self.batches.source.tables.items()}
-        if isinstance(self.batches.grouping, Buckets | None):
+        if self.batches.grouping is None or self.batches.grouping.comes_at_once:
             self.batches_at_once = max(1, TEXTS_AT_ONCE // self.batch_size)
         self.compiled = TextSteps(self.backbone, self.first_objective, self.optimizer, self.threads, tables)
 

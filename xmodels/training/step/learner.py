@@ -75,11 +75,9 @@ class Learner:
         loss_weights: by which losses are multiplied, in what is minimised and in what is logged.
         objective: the objective of the only stream, or all of them as one.
         passes, steps_of: {name of a stream}: its compiled `StreamPass`, and its steps in this process.
-        names, loss_names: names of the (sum, weight) pairs that steps return, and of the losses among them; with several
-            streams `STREAM/NAME`.
+        names, loss_names: of the (sum, weight) pairs that steps return, and of losses among them; `STREAM/NAME` of several streams.
         renewal: draws anew what layers of the network draw every so many steps.
         batches_at_once: how many batches iterators give at once, one behind the other.
-        reads_codes: whether arrays that sources hold as codes stay so in batches.
         gradient_norms: of each of `variables` in the last step, before clipping, float32 (V,).
     """
 
@@ -93,7 +91,7 @@ class Learner:
     memory: Memory = Memory()
     loss_weights: LossWeights = LossWeights()
     batches_at_once: ClassVar[int] = 1
-    reads_codes: ClassVar[bool] = False
+    reads_codes: ClassVar[bool] = False  # whether arrays that sources hold as codes stay so in batches
 
     def __post_init__(self):
         self.passes = {
