@@ -92,13 +92,8 @@ class Batches:
                 grouping=self.grouping and self.grouping.of_host(num_hosts),
             )  # fmt: skip
             return part.training(
-                consumed,
-                per_batch=per_batch,
-                first_epoch=first_epoch,
-                cursor=cursor,
-                first_batch=first_batch,
-                decoded=decoded,
-            )
+                consumed, per_batch=per_batch, first_epoch=first_epoch, cursor=cursor, first_batch=first_batch, decoded=decoded
+            )  # fmt: skip
         source, per_batch = self.source, per_batch or self.batch_size
         first_batch += self.begins_at
         if self.continues:

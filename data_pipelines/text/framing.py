@@ -130,11 +130,8 @@ def pack_ids(
     shape = len(packed), min(max_sequence_length, -(-longest // 8) * 8)
     token_ids = np.full(shape, vocabulary.padding_id, np.int32)
     segment_ids, padding_mask = np.full(shape, frame.pad_segment, np.int32), np.zeros(shape, bool)
-    codes, inner = (
-        Codes(vocabulary),
-        {n: () if coded else feature.shape[1:] for n, feature in vocabulary.features.items()},
-    )
-    further = {name: np.zeros((*shape, *sizes), np.int32) for name, sizes in inner.items()}
+    codes, features = Codes(vocabulary), vocabulary.features.items()
+    further = {n: np.zeros(shape if coded else (*shape, *each.shape[1:]), np.int32) for n, each in features}
     for row, (ids, segments) in enumerate(packed):
         place = slice(shape[1] - len(ids), None) if frame.pads_left else slice(len(ids))
         token_ids[row, place] = ids

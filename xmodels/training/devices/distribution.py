@@ -5,7 +5,8 @@ import os
 import tensorflow as tf
 
 from data_pipelines.errors import DeviceError
-from xmodels.training.devices import rendezvous, sums, tf_config, tpu
+from xmodels.training.devices import rendezvous, tf_config, tpu
+from xmodels.training.devices.memory_optimizer import turn_off_memory_optimizer
 from xmodels.training.devices.tpu import Tpu
 from xmodels.training.watching.progress import only_errors, print_status
 
@@ -26,7 +27,7 @@ def choose(name: str, num_virtual_devices: int = 0, tpu_flags: Tpu | None = None
         UsageError: TF_CONFIG is wrong.
     """
     tpu_flags = tpu_flags or Tpu()
-    sums.keep_sums()
+    turn_off_memory_optimizer()
     check_gpus()
     if num_virtual_devices:
         split_cpu(num_virtual_devices)

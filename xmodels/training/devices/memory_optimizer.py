@@ -1,11 +1,11 @@
-"""Sums of gradients in loops, which TensorFlow may rewrite so that they fail."""
+"""TensorFlow's memory optimizer, which may rewrite sums of gradients in loops so that they fail."""
 
 from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
 from tensorflow.python.eager import context  # no public name sets it
 
 
-def keep_sums() -> None:
-    """Keeps TensorFlow from computing large sums in a temporary variable.
+def turn_off_memory_optimizer() -> None:
+    """Keeps TensorFlow from computing sums in a temporary variable.
 
     Where a graph needs more than 205 MB, its memory optimizer does so with sums of three tensors and more whose shapes are known.
     In a loop the variable of one turn may still be there in the next, and the step ends with "AlreadyExistsError: ... tmp_var"
