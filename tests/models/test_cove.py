@@ -149,7 +149,10 @@ def test_translation_has_the_loss_of_chance_at_first_and_padding_of_the_source_c
 @pytest.fixture(scope="module")
 def compare():
     """A biattentive network, as a function of the features of two texts."""
-    layer, table = BiattentiveNetwork(4, dropout=0.0), np.random.default_rng(5).normal(size=(20, 6)).astype("float32")
+    layer, table = (
+        BiattentiveNetwork(4, dropout=0.0, norm="layer"),
+        np.random.default_rng(5).normal(size=(20, 6)).astype("float32"),
+    )
     first = batch(ROW, seconds=[[12]])
     layer(table[first["token_ids"]], first["padding_mask"], first["segment_ids"])
     drawn(layer, 0.3)

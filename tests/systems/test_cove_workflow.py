@@ -60,7 +60,7 @@ def test_word_vectors_and_encoder_do_not_learn_a_task_unless_they_are_told_to():
     recipe = cove.finetuning("classify", CoveConfig(9, 12), flags)
     names = [f"backbone.{name}" for name in named_weights(Cove(CoveConfig(9, 12)).initialize())]
     assert {group.begins for group in divide(recipe.groups, names).values()} == {None}
-    assert recipe.network == {"dropout": 0.0, "maxout_norm": "layer"}
+    assert recipe.network == {"dropout": 0.0, "maxout_norm": "batch"}
     assert not cove.finetuning("classify", CoveConfig(9, 12), flags, cove.FineTuningOptions(freeze=False)).groups
     with pytest.raises(UsageError, match="--set=maxout_norm=group: must be one of: layer, batch"):
         cove.finetuning("classify", CoveConfig(9, 12), flags, cove.FineTuningOptions(maxout_norm="group"))

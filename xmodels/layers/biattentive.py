@@ -7,6 +7,7 @@ from keras import ops
 
 from xmodels.layers.batch_norm import BatchNorm
 from xmodels.layers.dropout import Dropout
+from xmodels.layers.initialization import fan_in_uniform, uniform
 from xmodels.layers.layer import Layer
 from xmodels.layers.recurrent import TextsBidirectional
 
@@ -19,15 +20,16 @@ class BiattentiveNetwork(Layer):
 
     Both texts stand in one row. A BiLSTM of the task reads each; each of its states attends to those of the other text; a second
     BiLSTM reads states, differences and products; each text is pooled; and three maxout layers read both pools. A single text stands
-    for both, so it attends to itself.
+    for both, so it attends to itself. Weights begin as in PyTorch, with which the paper's were trained: norms behind larger ones let
+    them learn slowly.
 
     Args:
         hidden_dim: units of each direction of both BiLSTMs, and of the first layer.
         dropout: of features and of the inputs of maxout layers.
         reduction: by how much each of the first two maxout layers is narrower than its input.
         pieces: of maxout.
-        norm: of what leaves a maxout layer, one of `NORMS`: `batch` is the paper's; `layer` gives a text the same answer whatever
-            else a batch of the training holds.
+        norm: of what leaves a maxout layer, one of `NORMS`: `batch` is the paper's; `layer` learns more slowly, but a text then has
+            the same answer whatever else a batch of the training holds.
 
     Call arguments:
         states: (B, L, D).
@@ -41,13 +43,14 @@ class BiattentiveNetwork(Layer):
     tells_texts = True
 
     def __init__(
-        self, hidden_dim: int = 300, dropout: float = 0.2, reduction: int = 4, pieces: int = 4, norm: str = "layer", **kwargs
+        self, hidden_dim: int = 300, dropout: float = 0.2, reduction: int = 4, pieces: int = 4, norm: str = "batch", **kwargs
     ):  # fmt: skip
         super().__init__(**kwargs)
-        self.read = keras.layers.Dense(hidden_dim, "relu", name="read")  # f
-        self.encoder = TextsBidirectional(hidden_dim, name="encoder")
-        self.integrator = TextsBidirectional(hidden_dim, name="integrator")
-        self.score = keras.layers.Dense(1, name="score")
+        self.read = keras.layers.Dense(hidden_dim, "relu", kernel_initializer=fan_in_uniform(), name="read")  # f
+        make = uniform(hidden_dim**-0.5)
+        self.encoder = TextsBidirectional(hidden_dim, make, name="encoder")
+        self.integrator = TextsBidirectional(hidden_dim, make, name="integrator")
+        self.score = keras.layers.Dense(1, kernel_initializer=fan_in_uniform(), name="score")
         self.dropout = Dropout(dropout)
         width = 16 * hidden_dim  # four pools of two texts, 2 * hidden_dim each
         self.maxouts = [Maxout(max(1, width // reduction**i), pieces, norm, name=f"maxout_{i}") for i in (1, 2, 3)]
@@ -90,10 +93,10 @@ class BiattentiveNetwork(Layer):
 class Maxout(Layer):
     """The largest of several linear functions, normed (Goodfellow et al., 2013): (B, E) -> (B, `width`)."""
 
-    def __init__(self, width: int, pieces: int, norm: str = "layer", **kwargs):
+    def __init__(self, width: int, pieces: int, norm: str = "batch", **kwargs):
         super().__init__(**kwargs)
         self.width, self.pieces = width, pieces
-        self.dense = keras.layers.Dense(width * pieces, name="dense")
+        self.dense = keras.layers.Dense(width * pieces, kernel_initializer=fan_in_uniform(), name="dense")
         self.norm = NORMS[norm](name="norm")
 
     def call(self, x, training=None):

@@ -109,3 +109,8 @@ class GlorotUniform(keras.initializers.Initializer):
 def uniform(scale: float) -> Make:
     """Returns what makes initializers that are uniform between `-scale` and `scale`."""
     return lambda: RandomUniform(-scale, scale)
+
+
+def fan_in_uniform() -> keras.initializers.Initializer:
+    """Returns uniform(-a, a), a = 1 / sqrt(inputs), with which PyTorch's linear layers begin."""
+    return keras.initializers.VarianceScaling(1 / 3, mode="fan_in", distribution="uniform")

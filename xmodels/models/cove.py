@@ -27,7 +27,8 @@ class CoveConfig(LayersConfig):
         num_layers: BiLSTMs of the encoder, and LSTMs of the decoder (2).
         dropout: on word vectors, between layers and on what leaves (0.2).
         initial_scale: weights begin uniform between this number and its negative (0.1).
-        maxout_norm: that of the biattentive network on top, `layer` or `batch` (`batch`).
+        maxout_norm: that of the biattentive network on top, `layer` or `batch`. Tasks have `batch`, as in the paper, and folders
+            of before it could be chosen `layer`.
     """
 
     choices: ClassVar[dict[str, tuple[str, ...]]] = {**LayersConfig.choices, "maxout_norm": tuple(NORMS)}

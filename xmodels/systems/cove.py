@@ -8,7 +8,7 @@ from data_pipelines.text.frames import Frame
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.interfaces.reading import Reading, as_published, mean_of_states
 from xmodels.layers.biattentive import NORMS, BiattentiveNetwork
-from xmodels.layers.initialization import GlorotUniform
+from xmodels.layers.initialization import fan_in_uniform
 from xmodels.models.cove import SIZES, Cove, CoveConfig
 from xmodels.objectives.translation import Translation
 from xmodels.training.finetuning import FineTuning
@@ -21,7 +21,7 @@ READING = Reading(
     frame=Frame.of("A (B:1)"),
     summary=mean_of_states,
     make_network=lambda config: BiattentiveNetwork(config.encoder_dim // 2, norm=config.maxout_norm),
-    make_initializer=lambda stddev: GlorotUniform(),
+    make_initializer=lambda stddev: fan_in_uniform(),
     head_dropout=0.2,
     default_pooling=as_published,
     numbers={
@@ -45,7 +45,7 @@ class FineTuningOptions:
     """
 
     freeze: bool = True
-    maxout_norm: str = "layer"
+    maxout_norm: str = "batch"
 
 
 def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: CoveConfig | None = None) -> Recipe:
