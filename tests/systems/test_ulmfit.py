@@ -98,7 +98,8 @@ def test_each_layer_moves_by_the_step_of_the_one_above_divided_by_the_decay():
 
 
 def test_the_language_model_learns_by_rates_of_its_own_and_drops_less():
-    recipe = systems.finetuning(awd_lstm, HEAD, CONFIG, options())
+    wide = dataclasses.replace(CONFIG, hidden_dim=400)
+    recipe = systems.finetuning(awd_lstm, HEAD, wide, options())
     (phase,) = recipe.phases
     assert phase.learns == phase.name == LANGUAGE_MODEL and phase.changes["learning_rate"] == 4e-3
     assert [(g.name, g.rate) for g in phase.recipe.groups] == [
@@ -111,7 +112,13 @@ def test_the_language_model_learns_by_rates_of_its_own_and_drops_less():
     }  # fmt: skip
     assert recipe.network["weight_dropout"] == 0.5 and recipe.network["embedding_dropout"] == 0.05
     assert [group.begins for group in recipe.groups] == pytest.approx([1 / EPOCHS, 2 / EPOCHS, 3 / EPOCHS])
-    assert not systems.finetuning(awd_lstm, HEAD, CONFIG, options(language_model_epochs=0.0)).phases
+    assert not systems.finetuning(awd_lstm, HEAD, wide, options(language_model_epochs=0.0)).phases
+
+
+@pytest.mark.parametrize(("width", "rate"), [(40, 0.04), (400, 0.4), (800, 0.4)])
+def test_a_narrow_network_drops_less_in_proportion_to_its_width(width, rate):
+    config = dataclasses.replace(CONFIG, hidden_dim=width)
+    assert systems.finetuning(awd_lstm, HEAD, config, options()).network["dropout"] == pytest.approx(rate)
 
 
 def test_numbers_of_the_recipe_are_given_by_name():

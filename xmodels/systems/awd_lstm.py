@@ -47,26 +47,27 @@ class FineTuningOptions:
     Attributes:
         rate_decay: the rate of a layer is that of the one above, divided by this; 1 for the same rate everywhere.
         language_model_rate: peak of the learning rate while the language model learns the texts of the task.
-        dropout_factor: multiplies all rates of dropout of the network.
+        dropout_factor: multiplies all rates of dropout of the network; None for its width in parts of the paper's 400, at most 1.
         bptt: gradients flow through at most so many tokens of a text; 0 for all.
     """
 
     rate_decay: float = DECAY
     language_model_rate: float = 4e-3
-    dropout_factor: float = 1.0
+    dropout_factor: float | None = None
     bptt: int = 70
 
     def __post_init__(self):
         for name, expected, fits in (
             ("rate_decay", "1 or more", self.rate_decay >= 1), ("language_model_rate", "above 0", self.language_model_rate > 0),
-            ("dropout_factor", "from 0 to below 2", 0 <= self.dropout_factor < 2), ("bptt", "0 or more", self.bptt >= 0),
+            ("dropout_factor", "from 0 to below 2", 0 <= (self.dropout_factor or 0.0) < 2), ("bptt", "0 or more", self.bptt >= 0),
         ):  # fmt: skip
             if not fits:
                 raise ValueError(f"`{name}` must be {expected}. Received: {getattr(self, name)}.")
 
-    def network(self, dropout: dict[str, float]) -> dict[str, float]:
-        """Returns the fields of the network's configuration that change, given the rates of dropout."""
-        return {name: self.dropout_factor * rate for name, rate in dropout.items()} | {"bptt": self.bptt}
+    def network(self, dropout: dict[str, float], config: AwdLstmConfig) -> dict[str, float]:
+        """Returns the fields of the network's configuration that change, given the rates of dropout of the paper's network."""
+        factor = parts_of_published(config) if self.dropout_factor is None else self.dropout_factor
+        return {name: factor * rate for name, rate in dropout.items()} | {"bptt": self.bptt}
 
 
 def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: AwdLstmConfig | None = None) -> Recipe:
@@ -81,7 +82,7 @@ def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config:
         frame=frame_run(records.sequence_length),
         batch_size=20,
         num_steps=330_000,
-        learning_rate=30.0 * min(1.0, config.hidden_dim / SIZES["base"]["hidden_dim"]),
+        learning_rate=30.0 * parts_of_published(config),
         num_warmup_steps=0,
         optimizer="sgd",
         weight_decay=1.2e-6,
@@ -106,11 +107,16 @@ def finetuning(task: str, network: AwdLstmConfig, options, own: FineTuningOption
     phases = ()
     if options.language_model_epochs:
         of_model = [Group(f"layer_{i}", layer_names(i), rate=own.rate_decay**-d) for d, i in enumerate(layers, 1)]
-        learning = FineTuning(tuple(of_model), network=own.network(LANGUAGE_MODEL_DROPOUT))
+        learning = FineTuning(tuple(of_model), network=own.network(LANGUAGE_MODEL_DROPOUT, network))
         changes = {"learning_rate": own.language_model_rate, "clip_norm": 0.3, "weight_decay": 1e-7}
         phases = (language_model_phase(options.language_model_epochs, learning, **changes),)
     weights = {AUXILIARY_LM: options.auxiliary_lm_weight or 0.0}
-    return FineTuning(tuple(groups), weights, network=own.network(TASK_DROPOUT), phases=phases)
+    return FineTuning(tuple(groups), weights, network=own.network(TASK_DROPOUT, network), phases=phases)
+
+
+def parts_of_published(config: AwdLstmConfig) -> float:
+    """Returns the width in parts of the paper's, at most 1: numbers for a wide network keep a narrow one from learning."""
+    return min(1.0, config.hidden_dim / SIZES["base"]["hidden_dim"])
 
 
 def layer_names(index: int) -> str:
