@@ -3,7 +3,7 @@
 from keras import ops
 
 
-def run_lstm(gates, kernel, h, c, padding_mask=None, window: int = 0):
+def run_lstm(gates, kernel, h, c, padding_mask=None, window: int = 0, begins=None):
     """Runs the steps of an LSTM whose inputs are projected already (Hochreiter and Schmidhuber, 1997; Zaremba et al., 2014).
 
     The rules of each operation would add a matrix of the size of the kernel in each step. Here a loop backwards gives the gradients of
@@ -15,14 +15,18 @@ def run_lstm(gates, kernel, h, c, padding_mask=None, window: int = 0):
         h, c: (B, D), the state before the first step.
         padding_mask: bool (B, N), True on real tokens, or None. The state stays as it is at padding.
         window: gradients flow through at most so many steps, from each multiple of `window` on; 0 for all.
+        begins: bool (B, N), where a text of the row begins and the state before it is zeros, or None.
 
     Returns:
-        h after each step (N, B, D), and h and c after the last one.
+        h and c after each step, (N, B, D) each.
     """
     width = kernel.shape[0]
     real = None  # (N, B, 1)
     if padding_mask is not None:
         real = ops.expand_dims(ops.transpose(ops.cast(padding_mask, "bool")), 2)
+    goes_on = None  # (N, B, 1)
+    if begins is not None:
+        goes_on = ops.expand_dims(1 - ops.transpose(ops.cast(begins, gates.dtype)), 2)
     length = gates.shape[0]  # None where it is not known
     places = ops.arange(ops.shape(gates)[0], dtype="int32")
     # 0 where no gradient goes on to the step before.
@@ -39,7 +43,7 @@ def run_lstm(gates, kernel, h, c, padding_mask=None, window: int = 0):
     @ops.custom_gradient
     def states_of(gates, kernel, h, c):
         def step(before, place):
-            h, c = before[:2]
+            h, c = before[:2] if goes_on is None else [state * goes_on[place] for state in before[:2]]
             x = gates[place] + ops.matmul(h, kernel)
             shares, candidate = ops.sigmoid(x), ops.tanh(part(x, 2))  # of the former the third part is not used
             new_c = part(shares, 1) * c + part(shares, 0) * candidate
@@ -57,6 +61,8 @@ def run_lstm(gates, kernel, h, c, padding_mask=None, window: int = 0):
             h_before, c_before = (
                 ops.concatenate([ops.expand_dims(first, 0), each[:-1]]) for first, each in ((h, all_h), (c, all_c))
             )
+            if goes_on is not None:
+                h_before, c_before = h_before * goes_on, c_before * goes_on
             transposed = ops.transpose(kernel)
             counts = None if real is None else ops.cast(real, upstream.dtype)
 
@@ -72,8 +78,9 @@ def run_lstm(gates, kernel, h, c, padding_mask=None, window: int = 0):
                 before = [ops.matmul(of_gates, transposed), forgotten]
                 if counts is not None:
                     before = [x + y * (1 - counts[place]) for x, y in zip(before, (of_h, of_c), strict=True)]
-                if flows is not None:
-                    before = [x * flows[place] for x in before]
+                for shares_of_before in (flows, goes_on):
+                    if shares_of_before is not None:
+                        before = [x * shares_of_before[place] for x in before]
                 after = *before, of_gates, before[0]  # the last one is there for the shape
                 return after, after
 
@@ -85,8 +92,7 @@ def run_lstm(gates, kernel, h, c, padding_mask=None, window: int = 0):
 
         return ops.concatenate([all_h, all_c], axis=2), gradient
 
-    all_h, all_c = ops.split(states_of(gates, kernel, h, c), 2, axis=2)
-    return all_h, all_h[-1], all_c[-1]
+    return ops.split(states_of(gates, kernel, h, c), 2, axis=2)
 
 
 def back_through_gates(of_h, of_c, gates, candidate, through, c_before):

@@ -75,10 +75,10 @@ class LstmSteps(Layer):
         gates: (N, B, 4 * D), the projected inputs, step by step.
         h, c: (B, D), the state before the first step; None for zeros.
         kernel: what takes the place of the cell's kernel, (D, 4 * D); None for it.
-        padding_mask, window: as in `run_lstm`.
+        padding_mask, window, begins: as in `run_lstm`.
 
     Returns:
-        h after each step (N, B, D), and h and c after the last one.
+        h and c after each step, (N, B, D) each.
     """
 
     def __init__(self, cell: LstmCell, **kwargs):
@@ -89,28 +89,12 @@ class LstmSteps(Layer):
         if not self.cell.recurrent.built:
             self.cell.build(shape)
 
-    def call(self, gates, h=None, c=None, kernel=None, padding_mask=None, window=0):
+    def call(self, gates, h=None, c=None, kernel=None, padding_mask=None, window=0, begins=None):
         if kernel is None:
             kernel = ops.cast(ops.convert_to_tensor(self.cell.recurrent.kernel), gates.dtype)
         zeros = ops.zeros((ops.shape(gates)[1], self.cell.output_size), gates.dtype)
-        return run_lstm(gates, kernel, zeros if h is None else h, zeros if c is None else c, padding_mask, window)
-
-
-class TextLstmCell(LstmCell):
-    """An `LstmCell` whose state begins anew with each text of a row, and which shows its whole state.
-
-    Call arguments:
-        gates: (B, 4 * D + 1), the projected inputs, and 1 where a text begins, else 0.
-        states: h and c, (B, D) each.
-
-    Returns:
-        h and c side by side, (B, 2 * D), and [h, c].
-    """
-
-    def call(self, gates, states, training=None):
-        goes_on = 1.0 - gates[:, -1:]
-        _, states = super().call(gates[:, :-1], [state * goes_on for state in states], training=training)
-        return ops.concatenate(states, axis=-1), states
+        h, c = (zeros if state is None else state for state in (h, c))
+        return run_lstm(gates, kernel, h, c, padding_mask, window, begins)
 
 
 class GruCell(keras.layers.Layer):
@@ -236,7 +220,7 @@ class TextsBidirectional(Layer):
         super().__init__(**kwargs)
         self.ahead, self.behind = (
             Recurrent(
-                TextLstmCell(hidden_dim, initializer and initializer()),
+                LstmCell(hidden_dim, initializer and initializer()),
                 (initializer or keras.initializers.GlorotUniform)(),
             )
             for _ in range(2)
@@ -245,20 +229,20 @@ class TextsBidirectional(Layer):
     def call(self, x, padding_mask, segment_ids=None):
         real = ops.cast(padding_mask, "bool")
         order, begins = reversal_of_texts(real, segment_ids)
-        ahead = self._run(self.ahead, x, begins)  # (B, L, 2 D), outputs and cells
-        behind = reverse_in_time(self._run(self.behind, reverse_in_time(x, order), begins), order)
-        pairs = zip(ops.split(ahead, 2, axis=-1), ops.split(behind, 2, axis=-1), strict=True)
-        there = ops.expand_dims(ops.cast(real, ahead.dtype), -1)
-        return tuple(ops.concatenate(pair, axis=-1) * there for pair in pairs)
+        ahead = self._run(self.ahead, x, begins)
+        behind = [reverse_in_time(each, order) for each in self._run(self.behind, reverse_in_time(x, order), begins)]
+        there = ops.expand_dims(ops.cast(real, ahead[0].dtype), -1)
+        return tuple(ops.concatenate(pair, axis=-1) * there for pair in zip(ahead, behind, strict=True))
 
     def _run(self, direction, x, begins):
-        gates = direction.gates(x)
-        return direction.steps(ops.concatenate([gates, ops.cast(begins, gates.dtype)], axis=-1))
+        """Returns the outputs and the cells of a direction, (B, L, D) each."""
+        states = direction.steps(direction.gates(swap_rows_and_steps(x)), begins=begins)
+        return [swap_rows_and_steps(each) for each in states]
 
 
 def reversal_of_texts(padding_mask, segment_ids=None):
     """Returns the indices that reverse each of the texts of a row where it stands, int (B, L), and where a text begins in this order
-    as in the other, bool (B, L, 1).
+    as in the other, bool (B, L).
 
     Args:
         padding_mask: bool (B, L).
@@ -266,12 +250,12 @@ def reversal_of_texts(padding_mask, segment_ids=None):
     """
     place = ops.expand_dims(ops.arange(ops.shape(padding_mask)[1], dtype="int32"), 0)  # (1, L)
     if segment_ids is None:
-        return reversal(padding_mask), ops.expand_dims(ops.repeat(place == 0, ops.shape(padding_mask)[0], axis=0), -1)
+        return reversal(padding_mask), ops.repeat(place == 0, ops.shape(padding_mask)[0], axis=0)
     real = ops.cast(padding_mask, "int32")
     total = ops.sum(real, axis=1, keepdims=True)  # (B, 1)
     first = ops.sum(real * ops.cast(segment_ids == 0, "int32"), axis=1, keepdims=True)
     inside = ops.where(place < first, first - 1 - place, first + total - 1 - place)
-    return ops.where(place < total, inside, place), ops.expand_dims((place == 0) | (place == first), -1)
+    return ops.where(place < total, inside, place), (place == 0) | (place == first)
 
 
 def reversal(padding_mask):

@@ -61,8 +61,8 @@ class WeightDropLstm(Layer):
         h, c = ops.split(ops.cast(state, self.compute_dtype), 2, axis=-1)
         gates = self.gates(swap_rows_and_steps(x))  # (N, B, 4 * D), which then need not be swapped
         kernel = self.steps.cell.draw_kernel(training)
-        x, h, c = self.steps(gates, h, c, kernel, padding_mask, window=self.window)
-        return swap_rows_and_steps(x), ops.concatenate([h, c], axis=-1)
+        x, cells = self.steps(gates, h, c, kernel, padding_mask, window=self.window)
+        return swap_rows_and_steps(x), ops.concatenate([x[-1], cells[-1]], axis=-1)
 
 
 def uniform(scale: float) -> keras.initializers.Initializer:

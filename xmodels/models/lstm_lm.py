@@ -45,8 +45,8 @@ class Lstm(Layer):
 
     def call(self, x, state):
         state = ops.cast(state, self.compute_dtype)
-        x, h, c = self.steps(self.gates(swap_rows_and_steps(x)), state[:, 0], state[:, 1])
-        return swap_rows_and_steps(x), ops.stack([h, c], axis=1)
+        x, cells = self.steps(self.gates(swap_rows_and_steps(x)), state[:, 0], state[:, 1])
+        return swap_rows_and_steps(x), ops.stack([x[-1], cells[-1]], axis=1)
 
 
 def _uniform(config: LstmLMConfig):
