@@ -94,12 +94,17 @@ def report(flags, plan: str, values: dict, found: dict) -> None:
 def draw(figure, found: dict) -> None:
     """Draws the accuracy of each arm over the number of labels."""
     axes, tasks = figure.subplots(), list(found["scores"])
-    labels = [int(task.rpartition("_")[2]) for task in tasks]
+    labels, ends = [int(task.rpartition("_")[2]) for task in tasks], {}
     for kind, arms in KINDS.items():
         for arm in arms:
             values = [100 * statistics.mean(found["scores"][task][arm]["test_accuracy"]) for task in tasks]
             axes.plot(labels, values, "o-", color=COLOURS[kind], alpha=0.7, markersize=3)
-            axes.annotate(arm, (labels[-1], values[-1]), fontsize=7, xytext=(4, -2), textcoords="offset points")
+            ends[arm] = values[-1]
+    lowest, highest = axes.get_ylim()
+    name_at = lowest
+    for arm, value in sorted(ends.items(), key=lambda end: end[1]):
+        name_at = max(value, name_at + (highest - lowest) / 45)  # the height of a name
+        axes.annotate(arm, (labels[-1], name_at), fontsize=7, xytext=(4, -2), textcoords="offset points")
     for kind, colour in COLOURS.items():
         axes.plot([], [], color=colour, label=kind)
     axes.set(xscale="log", xlabel="labels", ylabel="test accuracy, %")
