@@ -101,9 +101,9 @@ def draw(figure, found: dict) -> None:
             axes.plot(labels, values, "o-", color=COLOURS[kind], alpha=0.7, markersize=3)
             ends[arm] = values[-1]
     lowest, highest = axes.get_ylim()
-    name_at = lowest
-    for arm, value in sorted(ends.items(), key=lambda end: end[1]):
-        name_at = max(value, name_at + (highest - lowest) / 45)  # the height of a name
+    name_at = 2 * highest
+    for arm, value in sorted(ends.items(), key=lambda end: -end[1]):
+        name_at = min(value, name_at - (highest - lowest) / 45)  # the height of a name
         axes.annotate(arm, (labels[-1], name_at), fontsize=7, xytext=(4, -2), textcoords="offset points")
     for kind, colour in COLOURS.items():
         axes.plot([], [], color=colour, label=kind)
