@@ -88,11 +88,9 @@ def main() -> None:
         weights = load_file(os.path.join(folder, cove.OWN[0]))
     tokenizer = read_tokenizer(options.encoder)
     names = {label: i for i, label in enumerate(sorted({row.label for row in rows_of(options.train)}))}
+    place = {word: i for i, word in enumerate(words, 1)}
     train, dev = (
-        [
-            (words_of(row.texts[0], tokenizer, {word: i for i, word in enumerate(words, 1)}), names[row.label])
-            for row in rows_of(path)
-        ]
+        [(words_of(row.texts[0], tokenizer, place), names[row.label]) for row in rows_of(path)]
         for path in (options.train, options.dev)
     )
     features = Features(torch.tensor(table), weights)
