@@ -29,11 +29,11 @@ EPOCHS, GLOVE_EPOCHS, GLOVE_WINDOW, FREQUENT = 5, 25, 10, 10_000
 PAIRS_AT_ONCE = 4 * 1024  # of a step of GloVe
 PROGRAM = """
 import fasttext, numpy as np, sys
-text, output, model, longest, seed, buckets, names = sys.argv[1:]
+text, output, model, longest, buckets, names = sys.argv[1:]
 found = fasttext.train_unsupervised(text, model=model, dim={width}, ws={window}, neg={negative}, t={sample}, epoch={epochs},
                                     minCount=1,
                                     minn=3 if int(longest) else 0, maxn=int(longest), bucket=int(buckets), thread=1,
-                                    seed=int(seed), verbose=0, lr=0.05 if model == "cbow" else 0.025)
+                                    verbose=0, lr=0.05 if model == "cbow" else 0.025)
 words = open(names, encoding="utf-8").read().split("\\n")
 np.save(output, np.stack([found.get_word_vector(word) for word in words]).astype("float32"))
 """
@@ -116,11 +116,16 @@ def glove(text: Text, seed: int, folder: str) -> str:
 
 
 def of_library(text: Text, system: str, seed: int, options) -> tuple[list[str], np.ndarray]:
-    """Returns the words and vectors of fastText's own program; without parts of words it is word2vec."""
+    """Returns the words and vectors of fastText's own program; without parts of words it is word2vec.
+
+    Its Python package takes no seed, so each seed begins to read elsewhere in the text: three seeds, a third of it apart.
+    """
     with tempfile.TemporaryDirectory() as folder:
         runs, names, output = (os.path.join(folder, name) for name in ("runs.txt", "names.txt", "vectors.npy"))
         with open(runs, "w", encoding="utf-8") as file:
-            for begin in range(0, len(text.words), word_vectors.LENGTH):
+            begins = [*range(0, len(text.words), word_vectors.LENGTH)]
+            first = (seed - 1) * len(begins) // 3 % len(begins)
+            for begin in begins[first:] + begins[:first]:
                 file.write(" ".join(text.words[begin : begin + word_vectors.LENGTH]) + "\n")
         with open(names, "w", encoding="utf-8") as file:
             file.write("\n".join(text.names))
@@ -129,7 +134,7 @@ def of_library(text: Text, system: str, seed: int, options) -> tuple[list[str], 
             epochs=EPOCHS,
         )  # fmt: skip
         kind = "cbow" if system == "cbow" else "skipgram"
-        numbers = (kind, 6 if system == "fasttext" else 0, seed, word_vectors.BUCKETS, names)
+        numbers = (kind, 6 if system == "fasttext" else 0, word_vectors.BUCKETS, names)
         subprocess.run([options.library, "-c", program, runs, output, *map(str, numbers)], check=True)
         return text.names, np.load(output)
 
