@@ -120,14 +120,14 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {
         ),
     ),
     "vectors_en": (
-        35,
+        60,
         vectors(
             "en", english_words, tuple(f"word-similarity-en/{name}.csv" for name in ("simlex999", "wordsim353-sim", "wordsim353-rel")),
             "google-analogy-en/questions-words.txt", "Text: news, books, encyclopedia, captions and dialogues in English.",
         ),
     ),
     "vectors_zh": (
-        35,
+        60,
         vectors(
             "zh", chinese_words, ("wordsim-zh/240.txt",), "analogy-zh/analogy.txt",
             "Text: the web, novels and dialogues in Chinese, cut by jieba.",
