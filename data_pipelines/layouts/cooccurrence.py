@@ -41,7 +41,7 @@ def features(settings):
 def stage(settings, vocabulary, rng):
     numbers = settings.numbers
     left_out = np.array(sorted(vocabulary.special_ids))
-    return pair_counts(numbers.window, numbers.symmetric, numbers.weighted, left_out)
+    return pair_counts(numbers.window, numbers.symmetric, numbers.weighted, left_out, len(vocabulary))
 
 
 def collect(batches, path, settings, statistics):

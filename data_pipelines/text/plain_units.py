@@ -109,21 +109,24 @@ class WordSplitter:
         self.known: dict[str, str] = {}  # words as they are written -> normalised
 
     def __call__(self, text: str) -> list[tuple[str, tuple[int, int]]]:
-        if self.segment is not None:
+        if self.segment is words.segment_at_blanks:
+            spans = words.spans_at_blanks(text)
+        elif self.segment is not None:
             spans = word_spans(self.segment(text))
         else:
             spans = self.backend.encode(text, add_special_tokens=False).offsets
-        parts = [(self.normal(text[first:end]), (first, end)) for first, end in spans]
-        return [(word, span) for word, span in parts if word]
+        found = self.normal([text[first:end] for first, end in spans])
+        return [(word, span) for word, span in zip(found, spans, strict=True) if word]
 
-    def normal(self, written: str) -> str:
-        """Returns a word normalised; most words of a text have occurred before."""
-        found = self.known.get(written)
-        if found is None:
+    def normal(self, written: list[str]) -> list[str]:
+        """Returns words normalised; most words of a text have occurred before."""
+        try:
+            return list(map(self.known.__getitem__, written))
+        except KeyError:
             if len(self.known) >= MOST_KNOWN:
                 self.known.clear()
-            found = self.known[written] = self.normalize(written).strip()
-        return found
+            self.known |= {word: self.normalize(word).strip() for word in set(written) - self.known.keys()}
+            return list(map(self.known.__getitem__, written))
 
 
 def word_spans(numbers: list[int]) -> list[tuple[int, int]]:

@@ -21,6 +21,7 @@ _BLOCK = re.compile(r"([\u4e00-\u9fd5a-zA-Z0-9+#&._%\-]+)")
 _SIGNS = re.compile(r"[+#&._%\-]")
 _DIFFERENT = re.compile(r"[+#&._%\-\u3400-\u4dbf\u9fd6-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _BETWEEN = re.compile(r"\r\n|.", re.S)
+_AT_BLANK = re.compile(r"\s\S*|^\S+")
 
 
 def number_words(words: Iterable[str]) -> list[int]:
@@ -70,6 +71,11 @@ def segment_at_blanks(text: str) -> list[int]:
         number += character.isspace()
         numbers.append(number)
     return numbers
+
+
+def spans_at_blanks(text: str) -> list[tuple[int, int]]:
+    """Returns the spans of equal numbers of `segment_at_blanks`: words, each with the blank in front of it."""
+    return [match.span() for match in _AT_BLANK.finditer(text)]
 
 
 def local_ltp(folder: str) -> Callable[[str], list[str]]:

@@ -16,7 +16,7 @@ from data_pipelines.ops.pair_counts import frame_pairs
 from data_pipelines.pretraining import beam_runner, sorted_sums, tasks_split
 from data_pipelines.pretraining.job import Settings, create, prepare
 from data_pipelines.pretraining.parts import collect_part
-from data_pipelines.pretraining.stages.pair_counts import keys_of, pair_counts, pairs_of
+from data_pipelines.pretraining.stages.pair_counts import FrequentPairs, keys_of, pair_counts, pairs_of
 from data_pipelines.pretraining.stages.tokenize import Tokens, mark
 from data_pipelines.records import folder as record_folder
 from data_pipelines.records.checks import check_contents
@@ -43,11 +43,10 @@ def lines():
     return [np.array([known.get(word, 0) for word in text.split()], np.int32) for text in texts]
 
 
-def counts_of(documents, at_once=ALL, **numbers):
+def counts_of(documents, at_once=ALL, places=ALL, **numbers):
     """{(word, context): how much the pair counts}."""
-    stage = pair_counts(
-        **{"window": 4, "symmetric": True, "weighted": True, **numbers}, left_out=np.array([0]), at_once=at_once
-    )
+    numbers = {"window": 4, "symmetric": True, "weighted": True, **numbers}
+    stage = pair_counts(**numbers, left_out=np.array([0]), num_ids=1000, at_once=at_once, places=places)
     found = collections.Counter()
     for entries in stage(Tokens(mark(ids, 0), [0, len(ids)]) for ids in documents):
         found.update(
@@ -60,8 +59,9 @@ def counts_of(documents, at_once=ALL, **numbers):
     ("case", "numbers"), [("symmetric", {}), ("left_only", {"symmetric": False}), ("unweighted", {"weighted": False})]
 )
 @pytest.mark.parametrize("at_once", [ALL, 24])
-def test_co_occurrences_are_those_of_the_released_code(case, numbers, at_once):
-    found = counts_of(lines(), at_once, **numbers)
+@pytest.mark.parametrize("places", [ALL, 500, 0])  # for all pairs, some and none
+def test_co_occurrences_are_those_of_the_released_code(case, numbers, at_once, places):
+    found = counts_of(lines(), at_once, places, **numbers)
     pairs = zip(EXPECTED[f"{case}/row"].tolist(), EXPECTED[f"{case}/column"].tolist(), strict=True)
     expected = dict(zip(pairs, EXPECTED[f"{case}/weight"].tolist(), strict=True))
     expected[1, 2] /= 2  # the first record of all, which the program counts twice where its file of rare pairs is empty
@@ -74,6 +74,17 @@ def test_counts_of_a_b_a_by_hand():
     assert counts_of([np.array([a, b, a], np.int32)]) == {(a, b): 2.0, (b, a): 2.0, (a, a): 1.0}
     # An unknown word takes no place, and windows end with a document.
     assert counts_of([np.array([a, 0, b], np.int32), np.array([a], np.int32)], window=1) == {(a, b): 1.0, (b, a): 1.0}
+
+
+def test_an_array_of_sums_holds_pairs_of_a_small_product():
+    pairs = FrequentPairs(10, 27)
+    grid = np.repeat(np.arange(10), 10), np.tile(np.arange(10), 10)
+    rest = set(zip(*map(np.ndarray.tolist, pairs.add(*grid, 0.5)), strict=True))
+    first, second, sums = pairs.found()
+    kept = set(zip(first.tolist(), second.tolist(), strict=True))
+    assert len(pairs.sums) == 27 and kept == {(a, b) for a in range(10) for b in range(10) if (a + 1) * (b + 1) <= 10}
+    assert kept | rest == set(zip(*map(np.ndarray.tolist, grid), strict=True)) and not kept & rest
+    assert (sums == 0.5).all()
 
 
 def test_keys_tell_all_pairs_apart_and_give_them_back():

@@ -13,7 +13,7 @@ from data_pipelines.corpora.documents import Document
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.pretraining.job import Settings, create
 from data_pipelines.pretraining.stages.tokenize import ids_of, starts_of, tokenize
-from data_pipelines.text import words
+from data_pipelines.text import plain_units, words
 from data_pipelines.text.lexicon import Lexicon
 from data_pipelines.text.tokenizer import Pieces
 from tests.helpers.samples import SHARED
@@ -231,3 +231,10 @@ def test_units_do_not_go_with_static_masks(tmp_path, zh_vocabulary):
     )
     with pytest.raises(UsageError, match="--masking=static"):
         create(settings, str(tmp_path / "records"))
+
+
+def test_spans_at_blanks_are_those_of_the_numbers_of_characters():
+    draw = random.Random(0)
+    for _ in range(3000):
+        text = "".join(draw.choices(" \u3000\x1c\t\nab中\u200b", k=draw.randrange(9)))
+        assert words.spans_at_blanks(text) == plain_units.word_spans(words.segment_at_blanks(text)), repr(text)

@@ -9,40 +9,87 @@ from data_pipelines.pretraining.stages.pipe import Stage, in_batches
 from data_pipelines.pretraining.stages.tokenize import Tokens, ids_of
 
 AT_ONCE = 1 << 21  # pairs; sums of so many are made in memory
+PLACES = 1 << 22  # for pairs of frequent words, which are summed without sorting; 32 MB
 BITS = np.uint64(32)
 
 
-def pair_counts(window: int, symmetric: bool, weighted: bool, left_out: np.ndarray, at_once: int = AT_ONCE) -> Stage:
+def pair_counts(
+    window: int, symmetric: bool, weighted: bool, left_out: np.ndarray, num_ids: int, at_once: int = AT_ONCE,
+    places: int = PLACES,
+) -> Stage:  # fmt: skip
     """Counts, for each document, the pairs of words at most `window` words apart.
 
     Words that are left out take no place in a window, so windows widen there, as in the released code. The stage yields sums by
-    key; the key of a pair is `keys_of` the word and the other word.
+    key; the key of a pair is `keys_of` the word and the other word. Sums of frequent words come last. It is fast where small ids are
+    those of frequent words.
 
     Args:
         symmetric: whether each word of a pair is once the one and once the other; otherwise the first one in the text is the word, and
             the other one its context.
         weighted: whether a pair counts 1 / distance instead of 1.
         left_out: ids that are no words, int (X,).
+        num_ids: ids are below it.
+        places: for sums of frequent pairs.
     """
     step = max(1, at_once // (2 * window))  # words that are the right one of pairs
 
     def stage(documents: Iterator[Tokens]) -> Iterator[np.ndarray]:
-        for words, places in _gathered(documents, left_out, step):
+        frequent = FrequentPairs(num_ids, places)
+        for words, numbers in _gathered(documents, left_out, step):
             for begin in range(0, len(words), step):
-                yield _sums(words, places, begin, min(begin + step, len(words)))
+                yield _sums(words, numbers, begin, min(begin + step, len(words)), frequent)
+        yield _both_ways(*frequent.found())
 
-    def _sums(words, places, begin: int, end: int) -> np.ndarray:
-        keys, weights = [], []
+    def _sums(words, numbers, begin: int, end: int, frequent: "FrequentPairs") -> np.ndarray:
+        """Adds to the sums of frequent pairs. Returns those of the others."""
+        found = []
         for distance in range(1, window + 1):
             right = np.arange(max(begin, distance), end)
-            right = right[places[right] >= distance]  # the left one is of the same document
-            pairs = keys_of(words[right - distance], words[right])
-            mirrored = keys_of(words[right], words[right - distance]) if symmetric else pairs[:0]
-            keys += [pairs, mirrored]
-            weights.append(np.full(len(pairs) + len(mirrored), 1 / distance if weighted else 1.0))
-        return sum_by_key(np.concatenate(keys), np.concatenate(weights))
+            right = right[numbers[right] >= distance]  # the left one is of the same document
+            pair = words[right - distance], words[right]
+            weight = 1 / distance if weighted else 1.0
+            pair = frequent.add(*((np.minimum(*pair), np.maximum(*pair)) if symmetric else pair), weight)
+            found.append((*pair, np.full(len(pair[0]), weight)))
+        return _both_ways(*map(np.concatenate, zip(*found, strict=True)))
+
+    def _both_ways(first, second, sums) -> np.ndarray:
+        keys = keys_of(first, second)
+        if symmetric:
+            keys, sums = np.concatenate([keys, keys_of(second, first)]), np.concatenate([sums, sums])
+        return sum_by_key(keys, sums)
 
     return stage
+
+
+class FrequentPairs:
+    """Sums of pairs in an array, without a search: of pairs of ids whose product is small, as in the released code.
+
+    Args:
+        num_ids: ids are below it.
+        places: of the array, at most.
+    """
+
+    def __init__(self, num_ids: int, places: int):
+        ids = np.arange(1, num_ids + 1)
+        low, high = 0, num_ids * num_ids + 1  # the products that have places are below a number between these
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if np.minimum(num_ids, middle // ids).sum() <= places else (low, middle)
+        self.sizes = np.minimum(num_ids, low // ids)  # with how many ids an id has places
+        self.begins = np.cumsum(self.sizes) - self.sizes
+        self.sums = np.zeros(self.sizes.sum())
+
+    def add(self, first: np.ndarray, second: np.ndarray, weight: float) -> tuple[np.ndarray, np.ndarray]:
+        """Adds a weight to pairs, (N,) each. Returns the pairs that have no place here."""
+        has_place = second < self.sizes[first]
+        np.add.at(self.sums, self.begins[first[has_place]] + second[has_place], weight)
+        return first[~has_place], second[~has_place]
+
+    def found(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns the pairs with sums, and these, (P,) each."""
+        places = np.flatnonzero(self.sums)
+        first = np.searchsorted(self.begins + self.sizes, places, side="right")
+        return first, places - self.begins[first], self.sums[places]
 
 
 def _gathered(documents: Iterator[Tokens], left_out: np.ndarray, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -1,0 +1,122 @@
+"""Counting which words stand near each other, for GloVe, beside what GloVe's own program does, at the same memory limit.
+
+    python -m benchmarks.glove_counts --text=docstrings.txt --times=8 --gigabytes=0.4 --output=benchmarks/results/glove_counts.md
+
+The released program is in no package registry, so `glove_counts.c` does what it does, and is compiled here by `cc -O3`; the pairs
+that it counts in the golden corpus are those of the released program (`tests/benchmarks/test_glove_counts.py`). `--gigabytes` is its
+limit. Ours has none to be set: it sums frequent pairs in 32 MB and collects runs of four million others. Both read the same lines of
+512 lower-case words, of those that occur five times, with a window of 15 words to both sides, one core each. Ours also shuffles the
+pairs and writes records for training, which the released code leaves to a second program. `--times` repeats the text, so that it is
+larger than the memory.
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+from benchmarks import measure, word_vectors
+
+SOURCE = pathlib.Path(__file__).with_suffix(".c")
+PAIR = np.dtype([("first", "<i4"), ("second", "<i4"), ("value", "<f8")])
+WINDOW, LEAST = 15, 5
+
+
+def compile_program(folder: str) -> str:
+    """Compiles the C program. Returns its path."""
+    path = os.path.join(folder, "glove_counts")
+    subprocess.run(["cc", "-O3", "-march=native", "-o", path, SOURCE, "-lm"], check=True)
+    return path
+
+
+def count_by_program(
+    program: str, words: list[str], text: str, window: int, gigabytes: float, folder: str
+) -> tuple[np.ndarray, dict]:
+    """Returns the pairs that the C program counts, with numbers of words from 1 on in the order of `words`, and what it took."""
+    vocabulary, output, runs = (os.path.join(folder, name) for name in ("by_frequency.txt", "pairs.bin", "runs"))
+    pathlib.Path(vocabulary).write_text("\n".join(words) + "\n", encoding="utf-8")
+    os.makedirs(runs, exist_ok=True)
+    took = spent([program, vocabulary, text, str(window), str(gigabytes), runs], output)
+    return np.fromfile(output, PAIR), took
+
+
+def spent(command: list[str], output: str = os.devnull, environment: dict[str, str] | None = None) -> dict[str, float]:
+    """Runs a command on one core. Returns processor and wall seconds and the peak in MB, of it and its children."""
+    begun = time.perf_counter()
+    with open(output, "wb") as file:
+        process = subprocess.Popen(["taskset", "-c", "0", *command], stdout=file, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}.")
+    return {
+        "processor": usage.ru_utime + usage.ru_stime, "wall": time.perf_counter() - begun, "peak": usage.ru_maxrss / 1024
+    }  # fmt: skip
+
+
+def launch(verb: str, **flags) -> dict[str, float]:
+    """Runs a command of ours on one core."""
+    given = [f"--{name}={value}" for name, value in flags.items()]
+    threads = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    return spent([sys.executable, "-m", f"launch.{verb}", *given], environment=os.environ | threads)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--text", required=True, help="files of text")
+    parser.add_argument("--times", type=int, default=1, help="how often the text is read")
+    parser.add_argument("--gigabytes", type=float, default=0.4, help="the limit of the C program")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--output")
+    options = parser.parse_args()
+    words = word_vectors.words_of(options.text, LEAST)
+    names = [word for word, _ in collections.Counter(words).most_common()]
+    with tempfile.TemporaryDirectory() as folder:
+        text = os.path.join(folder, "runs.txt")
+        with open(text, "w", encoding="utf-8") as file:
+            for _ in range(options.times):
+                for begin in range(0, len(words), word_vectors.LENGTH):
+                    file.write(" ".join(words[begin : begin + word_vectors.LENGTH]) + "\n")
+        size, count = os.path.getsize(text) / 2**20, len(words) * options.times
+        del words
+        own = {"input_file": text, "input_format": "documents"}
+        launch(
+            "train_vocabulary", **own, tokenizer="words", segmenter="presegmented", vocab_size=len(names) + 100,
+            output_file=f"{folder}/words",
+        )  # fmt: skip
+        program, best = compile_program(folder), {}
+        for _ in range(options.rounds):
+            pairs, of_program = count_by_program(program, names, text, WINDOW, options.gigabytes, folder)
+            of_ours = launch(
+                "create_pretraining_data", **own, vocab_file=f"{folder}/words", packing="cooccurrence", set=f"window={WINDOW}",
+                output_dir=f"{folder}/records", overwrite="true",
+            )  # fmt: skip
+            for name, took in (("as GloVe's program", of_program), ("xmodels", of_ours)):
+                print(name, took, file=sys.stderr, flush=True)
+                if name not in best or took["processor"] < best[name]["processor"]:
+                    best[name] = took
+        with open(f"{folder}/records/manifest.json", encoding="utf-8") as file:
+            counted = json.load(file)["statistics"]["pairs"]
+    if counted != len(pairs):
+        raise SystemExit(f"{counted:,} pairs of ours, {len(pairs):,} of the program.")
+    rows = [
+        [name, f"{took['processor']:.1f}", f"{took['wall']:.1f}", f"{count / took['processor']:,.0f}", f"{took['peak']:,.0f}"]
+        for name, took in best.items()
+    ]  # fmt: skip
+    columns = ["", "processor s", "s by the clock", "words a processor second", "peak, MB"]
+    text = (
+        f"# Counting for GloVe\n\n`python -m benchmarks.glove_counts --times={options.times} --gigabytes={options.gigabytes} "
+        f"--rounds={options.rounds}`; its head says what is measured. {size:,.0f} MB of text, {count:,} words of "
+        f"{len(names):,} kinds, {counted:,} pairs in both. {measure.machine(1)}\n\n{measure.table(columns, rows)}"
+    )
+    measure.publish(text, options.output)
+
+
+if __name__ == "__main__":
+    main()
