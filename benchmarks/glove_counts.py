@@ -13,6 +13,7 @@ larger than the memory.
 import argparse
 import collections
 import json
+import multiprocessing
 import os
 import pathlib
 import subprocess
@@ -34,6 +35,19 @@ def compile_program(folder: str) -> str:
     path = os.path.join(folder, "glove_counts")
     subprocess.run(["cc", "-O3", "-march=native", "-o", path, SOURCE, "-lm"], check=True)
     return path
+
+
+def write_inputs(options: argparse.Namespace, folder: str) -> None:
+    """Writes the text, its words by frequency, and how many it has. A process of its own does it: Linux counts the memory of a process
+    that starts another one for that one too."""
+    words = word_vectors.words_of(options.text, LEAST)
+    with open(os.path.join(folder, "runs.txt"), "w", encoding="utf-8") as file:
+        for _ in range(options.times):
+            for begin in range(0, len(words), word_vectors.LENGTH):
+                file.write(" ".join(words[begin : begin + word_vectors.LENGTH]) + "\n")
+    names = [word for word, _ in collections.Counter(words).most_common()]
+    with open(os.path.join(folder, "inputs.json"), "w", encoding="utf-8") as file:
+        json.dump({"names": names, "count": len(words) * options.times}, file)
 
 
 def count_by_program(
@@ -75,16 +89,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--output")
     options = parser.parse_args()
-    words = word_vectors.words_of(options.text, LEAST)
-    names = [word for word, _ in collections.Counter(words).most_common()]
     with tempfile.TemporaryDirectory() as folder:
+        writer = multiprocessing.get_context("spawn").Process(target=write_inputs, args=(options, folder))
+        writer.start()
+        writer.join()
+        if writer.exitcode:
+            raise SystemExit(f"The text was not written: {options.text}.")
+        with open(os.path.join(folder, "inputs.json"), encoding="utf-8") as file:
+            names, count = json.load(file).values()
         text = os.path.join(folder, "runs.txt")
-        with open(text, "w", encoding="utf-8") as file:
-            for _ in range(options.times):
-                for begin in range(0, len(words), word_vectors.LENGTH):
-                    file.write(" ".join(words[begin : begin + word_vectors.LENGTH]) + "\n")
-        size, count = os.path.getsize(text) / 2**20, len(words) * options.times
-        del words
+        size = os.path.getsize(text) / 2**20
         own = {"input_file": text, "input_format": "documents"}
         launch(
             "train_vocabulary", **own, tokenizer="words", segmenter="presegmented", vocab_size=len(names) + 100,
