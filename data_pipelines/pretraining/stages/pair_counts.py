@@ -1,5 +1,6 @@
 """Stage: documents -> how often words stand near each other, weighted by their distance (Pennington et al., 2014, section 4.2)."""
 
+import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -35,17 +36,17 @@ def pair_counts(
 
     def stage(documents: Iterator[Tokens]) -> Iterator[np.ndarray]:
         frequent = FrequentPairs(num_ids, places)
-        for words, numbers in _gathered(documents, left_out, step):
+        for words, positions in _gathered(documents, left_out, step):
             for begin in range(0, len(words), step):
-                yield _sums(words, numbers, begin, min(begin + step, len(words)), frequent)
+                yield _sums(words, positions, begin, min(begin + step, len(words)), frequent)
         yield _both_ways(*frequent.found())
 
-    def _sums(words, numbers, begin: int, end: int, frequent: "FrequentPairs") -> np.ndarray:
+    def _sums(words, positions, begin: int, end: int, frequent: "FrequentPairs") -> np.ndarray:
         """Adds to the sums of frequent pairs. Returns those of the others."""
         found = []
         for distance in range(1, window + 1):
             right = np.arange(max(begin, distance), end)
-            right = right[numbers[right] >= distance]  # the left one is of the same document
+            right = right[positions[right] >= distance]  # the left one is of the same document
             pair = words[right - distance], words[right]
             weight = 1 / distance if weighted else 1.0
             pair = frequent.add(*((np.minimum(*pair), np.maximum(*pair)) if symmetric else pair), weight)
@@ -70,12 +71,7 @@ class FrequentPairs:
     """
 
     def __init__(self, num_ids: int, places: int):
-        ids = np.arange(1, num_ids + 1)
-        low, high = 0, num_ids * num_ids + 1  # the products that have places are below a number between these
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if np.minimum(num_ids, middle // ids).sum() <= places else (low, middle)
-        self.sizes = np.minimum(num_ids, low // ids)  # with how many ids an id has places
+        self.sizes = _sizes(num_ids, places)  # with how many ids an id has places
         self.begins = np.cumsum(self.sizes) - self.sizes
         self.sums = np.zeros(self.sizes.sum())
 
@@ -90,6 +86,17 @@ class FrequentPairs:
         places = np.flatnonzero(self.sums)
         first = np.searchsorted(self.begins + self.sizes, places, side="right")
         return first, places - self.begins[first], self.sums[places]
+
+
+@functools.lru_cache(maxsize=1)
+def _sizes(num_ids: int, places: int) -> np.ndarray:
+    """Returns with how many ids each id, from 0 on, has a product small enough that all such pairs fit into `places`."""
+    ids = np.arange(1, num_ids + 1)
+    low, high = 0, num_ids * num_ids + 1  # the largest product lies between these
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if np.minimum(num_ids, middle // ids).sum() <= places else (low, middle)
+    return np.minimum(num_ids, low // ids)
 
 
 def _gathered(documents: Iterator[Tokens], left_out: np.ndarray, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
