@@ -13,7 +13,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 
 from benchmarks import measure
@@ -25,7 +24,6 @@ WIDTH, PAIRS, BUCKETS = 100, 2, 100_000
 FEW, MANY = 1, 16  # passes
 BATCH, LONGEST = 64, 128
 ENGINES = {"xmodels": "numba", "xmodels, without Numba": "tensorflow"}
-PINNED = ("taskset", "-c", "0")
 TIMES = 8  # by how much the longer file to be answered for is longer
 LIBRARY = """
 import fasttext, json, sys
@@ -76,7 +74,7 @@ def write_inputs(folder: str, parts: dict[str, list[Row]]) -> dict[str, int]:
 
 def of_ours(folder: str, rate: str, engine: str) -> dict[str, float]:
     """Processor seconds of a pass and of answering for the test's texts once, and how many of them are right."""
-    launch(
+    measure.launch(
         "train_vocabulary",
         input_file=f"{folder}/train.short.txt",
         tokenizer="word_characters",
@@ -87,22 +85,22 @@ def of_ours(folder: str, rate: str, engine: str) -> dict[str, float]:
     write_json(f"{folder}/sizes.json", {"hidden_dim": WIDTH, "word_ngrams": PAIRS, "buckets": BUCKETS})
 
     def trained(passes: int, name: str) -> float:
-        return launch(
+        return measure.launch(
             "finetune", task="classify", init_checkpoint="new:fasttext_classifier", model_config_file=f"{folder}/sizes.json",
             vocab_file=f"{folder}/words", train_file=f"{folder}/train.tsv", test_file=f"{folder}/test.tsv", learning_rate=rate,
             num_train_epochs=passes, train_batch_size=BATCH, max_seq_length=LONGEST, length_buckets="auto",
             save_checkpoints_steps=10**6, step_engine=engine, model_dir=f"{folder}/{engine}-{name}",
-        )  # fmt: skip
+        )["processor"]  # fmt: skip
 
     trained(FEW, "first")  # Numba compiles
     spent = {passes: trained(passes, str(passes)) for passes in (FEW, MANY)}
     answered = {
-        name: launch(
+        name: measure.launch(
             "predict",
             model_dir=f"{folder}/{engine}-{MANY}",
             input_file=f"{folder}/test.{name}.txt",
             output_file=f"{folder}/{engine}-{name}.tsv",
-        )
+        )["processor"]
         for name in ("short", "long")
     }
     with open(f"{folder}/{engine}-{MANY}/results.json", encoding="utf-8") as file:
@@ -132,20 +130,11 @@ def of_library(python: str, folder: str, rate: str) -> dict[str, float]:
     }
 
 
-def launch(verb: str, **flags) -> float:
-    """Runs a command of ours on one core. Returns its processor seconds."""
-    given = [f"--{name}={value}" for name, value in flags.items()]
-    environment = os.environ | {
-        "TF_NUM_INTRAOP_THREADS": "1",
-        "TF_NUM_INTEROP_THREADS": "1",
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-    }
-    return measure.seconds_of([*PINNED, sys.executable, "-m", f"launch.{verb}", *given], environment)[0]
-
-
 def told(python: str, program: str, *arguments: str) -> dict[str, float]:
     """What a program of the library's Python says in its last line."""
-    done = subprocess.run([*PINNED, python, "-c", program, *arguments], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [*measure.ONE_CORE, python, "-c", program, *arguments], check=True, capture_output=True, text=True
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -1,4 +1,4 @@
-"""Counting which words stand near each other, for GloVe, beside what GloVe's own program does, at the same memory limit.
+"""Counting which words stand near each other, for GloVe, beside what GloVe's own program does.
 
     python -m benchmarks.glove_counts --text=docstrings.txt --times=8 --gigabytes=0.4 --output=benchmarks/results/glove_counts.md
 
@@ -19,7 +19,6 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 
 import numpy as np
 
@@ -43,8 +42,7 @@ def write_inputs(options: argparse.Namespace, folder: str) -> None:
     words = word_vectors.words_of(options.text, LEAST)
     with open(os.path.join(folder, "runs.txt"), "w", encoding="utf-8") as file:
         for _ in range(options.times):
-            for begin in range(0, len(words), word_vectors.LENGTH):
-                file.write(" ".join(words[begin : begin + word_vectors.LENGTH]) + "\n")
+            word_vectors.write_runs(file, words)
     names = [word for word, _ in collections.Counter(words).most_common()]
     with open(os.path.join(folder, "inputs.json"), "w", encoding="utf-8") as file:
         json.dump({"names": names, "count": len(words) * options.times}, file)
@@ -57,28 +55,9 @@ def count_by_program(
     vocabulary, output, runs = (os.path.join(folder, name) for name in ("by_frequency.txt", "pairs.bin", "runs"))
     pathlib.Path(vocabulary).write_text("\n".join(words) + "\n", encoding="utf-8")
     os.makedirs(runs, exist_ok=True)
-    took = spent([program, vocabulary, text, str(window), str(gigabytes), runs], output)
+    command = [program, vocabulary, text, str(window), str(gigabytes), runs]
+    took = measure.spent([*measure.ONE_CORE, *command], dict(os.environ), output)
     return np.fromfile(output, PAIR), took
-
-
-def spent(command: list[str], output: str = os.devnull, environment: dict[str, str] | None = None) -> dict[str, float]:
-    """Runs a command on one core. Returns processor and wall seconds and the peak in MB, of it and its children."""
-    begun = time.perf_counter()
-    with open(output, "wb") as file:
-        process = subprocess.Popen(["taskset", "-c", "0", *command], stdout=file, env=environment)
-        _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}.")
-    return {
-        "processor": usage.ru_utime + usage.ru_stime, "wall": time.perf_counter() - begun, "peak": usage.ru_maxrss / 1024
-    }  # fmt: skip
-
-
-def launch(verb: str, **flags) -> dict[str, float]:
-    """Runs a command of ours on one core."""
-    given = [f"--{name}={value}" for name, value in flags.items()]
-    threads = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    return spent([sys.executable, "-m", f"launch.{verb}", *given], environment=os.environ | threads)
 
 
 def main() -> None:
@@ -100,14 +79,14 @@ def main() -> None:
         text = os.path.join(folder, "runs.txt")
         size = os.path.getsize(text) / 2**20
         own = {"input_file": text, "input_format": "documents"}
-        launch(
+        measure.launch(
             "train_vocabulary", **own, tokenizer="words", segmenter="presegmented", vocab_size=len(names) + 100,
             output_file=f"{folder}/words",
         )  # fmt: skip
         program, best = compile_program(folder), {}
         for _ in range(options.rounds):
             pairs, of_program = count_by_program(program, names, text, WINDOW, options.gigabytes, folder)
-            of_ours = launch(
+            of_ours = measure.launch(
                 "create_pretraining_data", **own, vocab_file=f"{folder}/words", packing="cooccurrence", set=f"window={WINDOW}",
                 output_dir=f"{folder}/records", overwrite="true",
             )  # fmt: skip

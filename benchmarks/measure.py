@@ -20,6 +20,8 @@ LIMITS = {
     },
 }  # fmt: skip
 
+ONE_CORE = ("taskset", "-c", "0")
+
 
 def limit_instructions(name: str | None) -> None:
     """Lets the processes that follow use only the instructions of LIMITS[name], as on another kind of processor."""
@@ -32,14 +34,29 @@ def processor_seconds() -> float:
     return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
 
 
-def seconds_of(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    """Processor and wall seconds of a process, whose output is not shown. Ends the program where it fails."""
+def spent(command: list[str], environment: dict[str, str], output: str = os.devnull) -> dict[str, float]:
+    """Processor and wall seconds of a process and its children, and the peak of the largest in MB. What it prints goes to a file.
+
+    Linux counts the memory of who starts it for its own. Ends the program where it fails.
+    """
     begun = time.perf_counter()
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
+    with open(output, "wb") as file:
+        process = subprocess.Popen(command, env=environment, stdout=file, stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
     if status:
         raise SystemExit(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}.")
-    return usage.ru_utime + usage.ru_stime, time.perf_counter() - begun
+    return {
+        "processor": usage.ru_utime + usage.ru_stime, "wall": time.perf_counter() - begun, "peak": usage.ru_maxrss / 1024
+    }  # fmt: skip
+
+
+def launch(verb: str, **flags) -> dict[str, float]:
+    """Runs a command of ours on one core; returns what `spent` does."""
+    given = [f"--{name}={value}" for name, value in flags.items()]
+    environment = os.environ | {
+        "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3",
+    }  # fmt: skip
+    return spent([*ONE_CORE, sys.executable, "-m", f"launch.{verb}", *given], environment)
 
 
 def peak_megabytes() -> float:

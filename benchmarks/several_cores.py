@@ -60,7 +60,7 @@ def records(corpus: str, workers: int, folder: str) -> dict:
     chosen = ",".join(map(str, sorted(os.sched_getaffinity(0))[:workers]))
     if not os.path.exists(vocabulary):
         command = [*launch, "train_vocabulary", f"--input_file={corpus}", "--language=en", "--vocab_size=8000"]
-        measure.seconds_of([*command, f"--output_file={vocabulary}"], dict(os.environ))
+        measure.spent([*command, f"--output_file={vocabulary}"], dict(os.environ))
     command = ["taskset", "-c", chosen, *launch, "create_pretraining_data", f"--input_file={corpus}", "--language=en"]
     command += [
         f"--vocab_file={vocabulary}",
@@ -68,8 +68,7 @@ def records(corpus: str, workers: int, folder: str) -> dict:
         "--overwrite",
         f"--num_workers={workers}",
     ]
-    processor, wall = measure.seconds_of(command, dict(os.environ))
-    return {"processor": processor, "wall": wall}
+    return measure.spent(command, dict(os.environ))
 
 
 def rows_of(found: dict[str, dict[int, dict]], counts: list[int]) -> list[list[str]]:

@@ -38,13 +38,14 @@ def main() -> None:
         }
         if options.peer:
             convert = [*ours, "convert_checkpoint", f"--from={options.model_dir}", f"--to=hf:{folder}/theirs"]
-            measure.seconds_of(convert, environment)
+            measure.spent(convert, environment)
             commands["`import torch, transformers`"] = [options.peer, "-c", "import torch, transformers"]
             commands["transformers' `pipeline`"] = [options.peer, "-c", PEER, f"{folder}/theirs", TEXT]
         best: dict[str, tuple[float, float]] = {}
         for number in range(options.rounds + 1):
             for name, command in commands.items():
-                found = measure.seconds_of(command, environment)
+                took = measure.spent(command, environment)
+                found = took["processor"], took["wall"]
                 print(f"round {number}: {name}: {found}", file=sys.stderr, flush=True)
                 if number:  # the first reads the files
                     best[name] = tuple(map(min, found, best.get(name, found)))

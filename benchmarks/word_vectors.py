@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import TextIO
 
 from benchmarks import measure
 
@@ -61,6 +62,13 @@ def words_of(pattern: str, min_count: int) -> list[str]:
                 words += re.findall(r"[a-z]+", file.read().lower())
     counts = collections.Counter(words)
     return [word for word in words if counts[word] >= min_count]
+
+
+def write_runs(file: TextIO, words: list[str], first: int = 0) -> None:
+    """Writes runs of words, a line each: those from the run `first` on, then those before it."""
+    begins = [*range(0, len(words), LENGTH)]
+    for begin in begins[first:] + begins[:first]:
+        file.write(" ".join(words[begin : begin + LENGTH]) + "\n")
 
 
 def made_up(count: int) -> list[str]:
@@ -147,8 +155,7 @@ def of_gensim(
 ) -> dict:
     """The same of gensim; its words are those of the text before subsampling, as ours."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
-        for begin in range(0, len(words), LENGTH):
-            file.write(" ".join(words[begin : begin + LENGTH]) + "\n")
+        write_runs(file, words)
         file.flush()
         program = GENSIM.format(width=WIDTH, window=WINDOW, negative=NEGATIVES, sample=SAMPLE)
         numbers = [int(system != "cbow"), int(bool(loss)), epochs, BUCKETS if system == "fasttext" else 0, cores, seed]

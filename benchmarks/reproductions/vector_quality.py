@@ -94,8 +94,7 @@ def glove(text: Text, seed: int, folder: str) -> str:
     runs, vocabulary, records = (os.path.join(folder, name) for name in ("runs.txt", "words", "records"))
     if not os.path.exists(records):
         with open(runs, "w", encoding="utf-8") as file:
-            for begin in range(0, len(text.words), word_vectors.LENGTH):
-                file.write(" ".join(text.words[begin : begin + word_vectors.LENGTH]) + "\n")
+            word_vectors.write_runs(file, text.words)
         own = {"input_file": runs, "input_format": "documents"}
         run(
             "train_vocabulary", **own, tokenizer="words", segmenter="presegmented", vocab_size=len(text.names) + 100,
@@ -123,10 +122,8 @@ def of_library(text: Text, system: str, seed: int, options) -> tuple[list[str], 
     with tempfile.TemporaryDirectory() as folder:
         runs, names, output = (os.path.join(folder, name) for name in ("runs.txt", "names.txt", "vectors.npy"))
         with open(runs, "w", encoding="utf-8") as file:
-            begins = [*range(0, len(text.words), word_vectors.LENGTH)]
-            first = (seed - 1) * len(begins) // 3 % len(begins)
-            for begin in begins[first:] + begins[:first]:
-                file.write(" ".join(text.words[begin : begin + word_vectors.LENGTH]) + "\n")
+            runs_of_text = -(-len(text.words) // word_vectors.LENGTH)
+            word_vectors.write_runs(file, text.words, (seed - 1) * runs_of_text // 3 % runs_of_text)
         with open(names, "w", encoding="utf-8") as file:
             file.write("\n".join(text.names))
         program = PROGRAM.format(
