@@ -10,7 +10,8 @@ import numpy as np
 from data_pipelines.features import Feature
 from data_pipelines.layout import Layout, Merge
 from data_pipelines.pretraining import sorted_sums
-from data_pipelines.pretraining.stages.pair_counts import pair_counts, pairs_of
+from data_pipelines.pretraining.stages.pair_counts import both_ways, pair_counts, pairs_of
+from data_pipelines.pretraining.stages.pipe import in_batches
 
 PAIRS = 1024  # in a record; the last one of a shard has fewer
 TOGETHER = 256  # records that are encoded at once
@@ -50,14 +51,22 @@ def collect(batches, path, settings, statistics):
 
 def shard(paths, index, settings):
     """Yields the pairs of a part of all keys, in batches of whole records but for the last."""
-    rest = np.zeros(0, sorted_sums.ENTRY)
-    for entries in sorted_sums.merge(paths, index, len(paths)):
-        rest = np.concatenate([rest, entries])
-        while len(rest) >= PAIRS * TOGETHER:
-            yield rest[: PAIRS * TOGETHER]
-            rest = rest[PAIRS * TOGETHER :]
+    size, rest = PAIRS * TOGETHER, np.zeros(0, sorted_sums.ENTRY)
+    for some in in_batches(_pairs(paths, index, settings), len, size):
+        together = np.concatenate([rest, *some])
+        whole = len(together) - len(together) % size
+        yield from (together[begin : begin + size] for begin in range(0, whole, size))
+        rest = together[whole:]
     if len(rest):
         yield rest
+
+
+def _pairs(paths, index, settings):
+    """Yields the pairs of a part of all keys, a few at a time; those the other way round come soon after."""
+    for entries in sorted_sums.merge(paths, index, len(paths)):
+        for begin in range(0, len(entries), PAIRS * TOGETHER):
+            some = entries[begin : begin + PAIRS * TOGETHER]
+            yield both_ways(some) if settings.numbers.symmetric else some
 
 
 def columns(settings, entries, statistics):

@@ -17,13 +17,21 @@ IN_MEMORY = 1 << 22  # entries, 64 MB; a sort takes about three times as much
 
 
 def sum_by_key(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Returns the entries (M,) of numbers (N,) with keys (N,) in any order. Equal keys are summed in their order."""
+    """Returns the entries (M,) of numbers (N,) with keys (N,) in any order. Equal keys are summed one by one, in their order."""
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])) if len(keys) else np.zeros(0, np.int64)
-    entries = np.empty(len(first), ENTRY)
-    entries["key"] = keys[first]
-    entries["sum"] = np.add.reduceat(values[order], first) if len(first) else 0.0
+    is_first = np.concatenate([np.ones(min(1, len(keys)), bool), keys[1:] != keys[:-1]])
+    entries = np.empty(np.count_nonzero(is_first), ENTRY)
+    entries["key"] = keys[is_first]
+    entries["sum"] = np.bincount(np.cumsum(is_first) - 1, values[order])
+    return entries
+
+
+def sort_by_key(keys: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """Returns the entries (N,) of sums (N,) with keys (N,) of which no two are equal."""
+    order = np.argsort(keys)
+    entries = np.empty(len(keys), ENTRY)
+    entries["key"], entries["sum"] = keys[order], sums[order]
     return entries
 
 

@@ -72,6 +72,7 @@ class WordTokenizer(Tokenizer):
     def __init__(self, vocabulary: Vocabulary, do_lower_case: bool = True, segmenter: str = "none"):
         self.vocabulary, self.do_lower_case, self.segmenter = vocabulary, do_lower_case, segmenter
         self.splitter, self.unknown = WordSplitter(do_lower_case, segmenter), vocabulary[UNKNOWN]
+        self.drops_blanks = segmenter in ("none", "presegmented", "whitespace")
 
     def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
         """Returns the pieces of many texts."""
@@ -125,7 +126,7 @@ class WordSplitter:
         except KeyError:
             if len(self.known) >= MOST_KNOWN:
                 self.known.clear()
-            self.known |= {word: self.normalize(word).strip() for word in set(written) - self.known.keys()}
+            self.known |= {word: self.normalize(word).strip() for word in set(written).difference(self.known)}
             return list(map(self.known.__getitem__, written))
 
 

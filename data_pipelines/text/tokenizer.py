@@ -41,6 +41,7 @@ class Tokenizer:
             what was tokenized once need not be tokenized again. With `do_lower_case`, A to Z are as a to z.
         keeps_blanks: whether line ends and runs of blanks have pieces, so that the pieces give back any text.
         parts_at_blanks: whether the pieces of a text are those of its words, each with the one blank before it.
+        drops_blanks: whether the pieces of a text are those of what its blanks (U+0020) part.
         extends: the `sha256` of the tokenizer to which special tokens were added at the end to make this one; their ids of a
             text are equal.
         longest_pieces: gives the ids of words of ASCII letters and digits, where that is faster than `encode_batch`.
@@ -57,6 +58,7 @@ class Tokenizer:
     chunks: re.Pattern | None = None
     keeps_blanks: bool = False
     parts_at_blanks: bool = False
+    drops_blanks: bool = False
     extends: str | None = None
     longest_pieces: LongestPieces | None = None
     backend: Any = None

@@ -16,7 +16,14 @@ from data_pipelines.ops.pair_counts import frame_pairs
 from data_pipelines.pretraining import beam_runner, sorted_sums, tasks_split
 from data_pipelines.pretraining.job import Settings, create, prepare
 from data_pipelines.pretraining.parts import collect_part
-from data_pipelines.pretraining.stages.pair_counts import FrequentPairs, keys_of, pair_counts, pairs_of
+from data_pipelines.pretraining.stages.pair_counts import (
+    FrequentPairs,
+    both_ways,
+    count_pairs,
+    keys_of,
+    pair_counts,
+    pairs_of,
+)
 from data_pipelines.pretraining.stages.tokenize import Tokens, mark
 from data_pipelines.records import folder as record_folder
 from data_pipelines.records.checks import check_contents
@@ -49,6 +56,7 @@ def counts_of(documents, at_once=ALL, places=ALL, **numbers):
     stage = pair_counts(**numbers, left_out=np.array([0]), num_ids=1000, at_once=at_once, places=places)
     found = collections.Counter()
     for entries in stage(Tokens(mark(ids, 0), [0, len(ids)]) for ids in documents):
+        entries = both_ways(entries) if numbers["symmetric"] else entries
         found.update(
             dict(zip(zip(*map(np.ndarray.tolist, pairs_of(entries["key"])), strict=True), entries["sum"], strict=True))
         )
@@ -76,14 +84,41 @@ def test_counts_of_a_b_a_by_hand():
     assert counts_of([np.array([a, 0, b], np.int32), np.array([a], np.int32)], window=1) == {(a, b): 1.0, (b, a): 1.0}
 
 
-def test_an_array_of_sums_holds_pairs_of_a_small_product():
-    pairs = FrequentPairs(10, 27)
-    grid = np.repeat(np.arange(10), 10), np.tile(np.arange(10), 10)
+@pytest.mark.extra("numba")
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("places", [3000, 1])
+def test_numba_counts_the_same_to_the_bit(symmetric, weighted, places):
+    from data_pipelines.pretraining.stages import pairs_compiled
+
+    words = np.random.default_rng(0).zipf(1.2, 4000).astype(np.int32) % 500
+    positions = np.concatenate([np.arange(n) for n in (1, 3, 1996, 2000)])
+    sums = []
+    for name in ("operations", "numba"):
+        frequent, found = FrequentPairs(500, places, symmetric), []
+        for begin, end in ((0, 700), (700, 4000)):
+            numbers = words, positions, begin, end, 7, symmetric, weighted
+            if name == "operations":
+                found.append(count_pairs(*numbers, frequent))
+            else:
+                first, *pairs = pairs_compiled.count_pairs(*numbers, frequent.limits, frequent.offsets, frequent.sums)
+                found.append(sorted_sums.sort_by_key(keys_of(first, pairs[0]), pairs[1]))
+        sums.append([*found, frequent.sums])
+    for one, other in zip(*sums, strict=True):
+        assert len(one)
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(("ordered", "places"), [(False, 27), (True, 15)])
+def test_an_array_of_sums_holds_pairs_of_a_small_product(ordered, places):
+    pairs = FrequentPairs(10, places, ordered)
+    grid = np.triu_indices(10) if ordered else tuple(map(np.ravel, np.indices((10, 10))))
     rest = set(zip(*map(np.ndarray.tolist, pairs.add(*grid, 0.5)), strict=True))
     first, second, sums = pairs.found()
     kept = set(zip(first.tolist(), second.tolist(), strict=True))
-    assert len(pairs.sums) == 27 and kept == {(a, b) for a in range(10) for b in range(10) if (a + 1) * (b + 1) <= 10}
-    assert kept | rest == set(zip(*map(np.ndarray.tolist, grid), strict=True)) and not kept & rest
+    every = set(zip(*map(np.ndarray.tolist, grid), strict=True))
+    assert len(pairs.sums) == places and kept == {(a, b) for a, b in every if (a + 1) * (b + 1) <= 10}
+    assert kept | rest == every and not kept & rest
     assert (sums == 0.5).all()
 
 

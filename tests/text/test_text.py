@@ -24,6 +24,8 @@ from data_pipelines.pretraining.stages import tokenize as tokenize_stage
 from data_pipelines.pretraining.stages.tokenize import ids_of, mark, tokenize, word_starts_of
 from data_pipelines.text import words
 from data_pipelines.text.byte_pairs import BpeTokenizer, ByteBpeTokenizer
+from data_pipelines.text.open_words import OpenWordTokenizer
+from data_pipelines.text.plain_units import WordTokenizer
 from data_pipelines.text.sentences import join_lines, split_chinese, split_english
 from data_pipelines.text.train import train_wordpiece
 from data_pipelines.text.train_kinds import train_tokenizer
@@ -272,7 +274,11 @@ def test_without_a_segmenter_the_pieces_tell_the_words():
     assert word_starts_of(document.marked).tolist() == [1, 0, 1, 1, 0, 0]
 
 
+WORDS = Vocabulary([*SPECIAL_TOKENS, *"a b ab abc ba é be 今 气 , . '".split()])
 CACHED = {
+    "words": lambda lower: WordTokenizer(WORDS, lower),
+    "words parted by blanks": lambda lower: WordTokenizer(WORDS, lower, "presegmented"),
+    "words with characters": lambda lower: OpenWordTokenizer(WORDS, lower),
     "word pieces": lambda lower: tokenizer_for("abcdeABé今天气ab,.!的", do_lower_case=lower),
     "byte BPE": lambda lower: ByteBpeTokenizer.read(f"{GOLDEN}/byte_bpe_vocab.json", do_lower_case=lower),
     "byte BPE, blank in front": lambda lower: ByteBpeTokenizer.read(
@@ -292,7 +298,7 @@ def test_the_cache_of_words_gives_the_pieces_of_whole_sentences(kind, lower, mon
     monkeypatch.setattr(word_cache, "ENTRIES", 1 << 10)
     rng = random.Random(0)
     tokenizer = CACHED[kind](lower)
-    assert tokenizer.chunks or tokenizer.parts_at_blanks
+    assert tokenizer.chunks or tokenizer.parts_at_blanks or tokenizer.drops_blanks
     everything = [chr(c) for c in range(1, 0x30000, 5) if not 0xD800 <= c < 0xE000]
     often = list("abcABé今天气,.!-_' \t\u0301\u3000\x85\u2028\xa0\u200b") * 400
     sentences = ["".join(rng.choices(everything + often, k=rng.randint(1, 14))) for _ in range(4000)]

@@ -108,25 +108,26 @@ class Encoder:
         self, tokenizer: Tokenizer, segment: Segment | None, statistics, lexicons: Mapping[str, Lexicon],
         letters: bool = False, keeps_words: bool = False,
     ):  # fmt: skip
-        self.number = tokenizer.vocabulary.numbered if keeps_words else list
+        self.number = tokenizer.vocabulary.numbered if keeps_words and tokenizer.is_open else None
         self.tokenizer, self.segment, self.statistics, self.lexicons = tokenizer, segment, statistics, lexicons
         self.letters = letters
         self.chunked = _chunked(tokenizer) if tokenizer.chunks else None
 
     def choose(self) -> Callable[[list[str]], Encoded]:
         """Returns the fastest way that fits."""
-        if self.letters or self.lexicons or (self.segment is not None and self.chunked is None):
+        if self.letters or self.lexicons or self.number or (self.segment is not None and self.chunked is None):
             return self.one_by_one
         if self.chunked is None:
-            return _cached(self.tokenizer) if self.tokenizer.parts_at_blanks else self.one_by_one
+            has_words = self.tokenizer.parts_at_blanks or self.tokenizer.drops_blanks
+            return _cached(self.tokenizer) if has_words else self.one_by_one
         return self.in_chunks_of_words if self.segment is not None else self.in_chunks
 
     def one_by_one(self, texts: list[str]) -> Encoded:
         """Returns each text with marks of its own."""
+        number = self.number or list
         encodings = self.tokenizer.encode_batch(texts)
         found = [
-            mark(self.number(pieces.ids), self.marks(text, pieces))
-            for text, pieces in zip(texts, encodings, strict=True)
+            mark(number(pieces.ids), self.marks(text, pieces)) for text, pieces in zip(texts, encodings, strict=True)
         ]
         return np.concatenate(found), np.cumsum([0, *map(len, found)])
 
