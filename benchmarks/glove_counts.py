@@ -4,7 +4,7 @@
 
 The released program is in no package registry, so `glove_counts.c` does what it does, and is compiled here by `cc -O3`; the pairs
 that it counts in the golden corpus are those of the released program (`tests/benchmarks/test_glove_counts.py`). `--gigabytes` is its
-limit. Ours has none to be set: it sums frequent pairs in 32 MB and collects runs of four million others. Both read the same lines of
+limit. Ours has none to be set: it sums frequent pairs in 32 MB and collects runs of half a million others. Both read the same lines of
 512 lower-case words, of those that occur five times, with a window of 15 words to both sides, one core each. Ours also shuffles the
 pairs and writes records for training, which the released code leaves to a second program. `--times` repeats the text, so that it is
 larger than the memory.

@@ -13,17 +13,20 @@ import numpy as np
 from data_pipelines.files import temporary_name, whole_file
 
 ENTRY = np.dtype([("key", "<u8"), ("sum", "<f8")])
-IN_MEMORY = 1 << 22  # entries, 64 MB; a sort takes about three times as much
+IN_MEMORY = 1 << 19  # entries, 8 MB; summing them takes about five times as much beside it
 
 
 def sum_by_key(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Returns the entries (M,) of numbers (N,) with keys (N,) in any order. Equal keys are summed one by one, in their order."""
     order = np.argsort(keys, kind="stable")
-    keys = keys[order]
+    keys, values = keys[order], values[order]
+    del order
     is_first = np.concatenate([np.ones(min(1, len(keys)), bool), keys[1:] != keys[:-1]])
     entries = np.empty(np.count_nonzero(is_first), ENTRY)
     entries["key"] = keys[is_first]
-    entries["sum"] = np.bincount(np.cumsum(is_first) - 1, values[order])
+    places = np.cumsum(is_first)
+    places -= 1
+    entries["sum"] = np.bincount(places, values)
     return entries
 
 
@@ -51,9 +54,9 @@ def write(pieces: Iterable[np.ndarray], path: str, in_memory: int = IN_MEMORY) -
 
     try:
         for entries in pieces:
-            held.append(entries)
-            if sum(map(len, held)) >= in_memory:
+            if held and sum(map(len, held)) + len(entries) > in_memory:
                 empty()
+            held.append(entries)
         if runs and held:
             empty()
         count = 0
@@ -85,8 +88,7 @@ def merge(paths: Sequence[str], share: int = 0, shares: int = 1, in_memory: int 
 
 
 def _joined(pieces: list[np.ndarray]) -> np.ndarray:
-    together = np.concatenate(pieces)
-    return sum_by_key(together["key"], together["sum"])
+    return sum_by_key(*(np.concatenate([entries[name] for entries in pieces]) for name in ENTRY.names))
 
 
 class _Reader:

@@ -10,7 +10,7 @@ from data_pipelines.pretraining.sorted_sums import sort_by_key, sum_by_key
 from data_pipelines.pretraining.stages.pipe import Stage, in_batches
 from data_pipelines.pretraining.stages.tokenize import Tokens, ids_of
 
-AT_ONCE = 1 << 20  # pairs; sums of so many are made in memory
+AT_ONCE = 1 << 19  # pairs; sums of so many are made in memory
 PLACES = 1 << 22  # for pairs of frequent words, which are summed without sorting; 32 MB
 BITS = np.uint64(32)
 
@@ -42,8 +42,8 @@ def pair_counts(
             for begin in range(0, len(words), step):
                 end = min(begin + step, len(words))
                 yield count(words, positions, begin, end, window, symmetric, weighted, frequent)
-        first, second, sums = frequent.found()
-        yield sort_by_key(keys_of(first, second), sums)
+        for first, second, sums in frequent.found():
+            yield sort_by_key(keys_of(first, second), sums)
 
     return stage
 
@@ -125,11 +125,12 @@ class FrequentPairs:
         np.add.at(self.sums, self.offsets[first[has_place]] + second[has_place], weight)
         return first[~has_place], second[~has_place]
 
-    def found(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns the pairs with sums, and these, (P,) each."""
-        places = np.flatnonzero(self.sums > 0)
-        first = np.repeat(np.arange(len(self.ends)), np.diff(np.searchsorted(places, self.ends), prepend=0))
-        return first, places - self.offsets[first], self.sums[places]
+    def found(self, at_once: int = AT_ONCE) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yields the pairs with sums, and these, at most `at_once` at a time."""
+        for begin in range(0, len(self.sums), at_once):
+            places = begin + np.flatnonzero(self.sums[begin : begin + at_once] > 0)
+            first = np.repeat(np.arange(len(self.ends)), np.diff(np.searchsorted(places, self.ends), prepend=0))
+            yield first, places - self.offsets[first], self.sums[places]
 
 
 @functools.lru_cache(maxsize=1)
