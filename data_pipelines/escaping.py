@@ -66,6 +66,11 @@ def for_spreadsheet(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) else text
 
 
+def for_cell(text: str) -> str:
+    """Returns the same as a cell of a table, which neither a terminal nor a spreadsheet takes for anything but text."""
+    return for_terminal(for_spreadsheet(text))
+
+
 def _spelled(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

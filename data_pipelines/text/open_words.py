@@ -85,7 +85,7 @@ class OpenVocabulary(Vocabulary):
             first, last = len(self.row_of), len(self.row_of) + len(new)
             if last > len(self.rows):
                 self.rows = np.resize(self.rows, (max(last, 2 * len(self.rows)), self.rows.shape[1]))
-            self.rows[first:last] = self._spell(new)
+            self.rows[first:last] = self.spelled(new)
             self.row_of |= {key: first + place for place, key in enumerate(new)}
         return {"character_ids": self.rows[[self.row_of[key] for key in keys]]}
 
@@ -93,8 +93,8 @@ class OpenVocabulary(Vocabulary):
         """Returns what tells words apart: the id of one that the vocabulary has, and the word itself of others."""
         return [i.word if isinstance(i, UnknownWord) else int(i) for i in ids]
 
-    def _spell(self, keys: Sequence[int | str]) -> np.ndarray:
-        """Returns the characters of ids and words, int32 (W, 50)."""
+    def spelled(self, keys: Sequence[int | str]) -> np.ndarray:
+        """Returns the characters of what `keys_of` gives, int32 (W, 50)."""
         found = spell([key if isinstance(key, str) else self.tokens[key] for key in keys])
         marks = {self.roles[role]: spell_mark(character) for role, character in MARKS.items() if role in self.roles}
         if PAD in self.roles:

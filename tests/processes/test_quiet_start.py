@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from data_pipelines.quiet import quiet_start
+from data_pipelines.quiet import keep_loaded, quiet_start
 
 
 def test_hidden_packages_are_not_found_and_can_be_imported_later():
@@ -23,3 +23,16 @@ def test_an_import_that_fails_leaves_all_as_it_was():
     with pytest.raises(ModuleNotFoundError), quiet_start(("wave",)):
         importlib.import_module("there_is_no_such_module")
     assert gc.isenabled() and "wave" not in sys.modules
+
+
+def test_what_is_loaded_is_left_alone_in_a_process_of_its_own_only():
+    try:
+        keep_loaded(in_own_process=False)
+        keep_loaded()
+        assert not gc.get_freeze_count()
+        keep_loaded(in_own_process=True)
+        first, made = gc.get_freeze_count(), [[] for _ in range(100)]
+        keep_loaded()
+        assert gc.get_freeze_count() >= first + len(made) > 1000
+    finally:
+        gc.unfreeze()

@@ -9,12 +9,12 @@ import pytest
 from data_pipelines import strict_json
 from data_pipelines.corpora import choices, json_lists, tables, text_files, unanswered_stories
 from data_pipelines.errors import DataError
-from xmodels.jobs.predict.run import CHUNK, stream_predictions, write
+from xmodels.jobs.predict.run import stream_predictions, write
 from xmodels.tasks.base import answer
-from xmodels.tasks.base.answer import Question
+from xmodels.tasks.base.answer import STREAM_SIZE, Question
 from xmodels.tasks.base.find import load_part
 
-ROWS = 3 * CHUNK
+ROWS = 3 * STREAM_SIZE
 TABLES = {  # task -> name of the file, its first line, a row, and a row that cannot be read
     "classify": ("rows.tsv", "text\n", "text {}\n", "a\tb\n"),
     "similarity": ("rows.jsonl", "", '{{"text": "{}", "text_pair": "b"}}\n', '{"text": "a"}\n'),
@@ -32,7 +32,7 @@ TABLES = {  # task -> name of the file, its first line, a row, and a row that ca
 class Answers:
     """A predictor of a task without a network; its answers are the inputs."""
 
-    answers, max_sequence_length = "answers", 16
+    answers, max_sequence_length, stream_size = "answers", 16, STREAM_SIZE
 
     def __init__(self, task):
         found = object.__new__(load_part(task, "answer").Predictor)
@@ -71,10 +71,10 @@ def test_a_table_is_read_as_it_is_answered(task, lines_read, tmp_path):
     inputs = predictor.inputs(Question(input_file=str(path)))
     assert lines_read[0] == 0 and iter(inputs) is inputs
     pairs = stream_predictions(predictor, inputs, 32, "a file")
-    first = list(itertools.islice(pairs, CHUNK))
+    first = list(itertools.islice(pairs, STREAM_SIZE))
     per_input = row.count("\n")
-    assert len(first) == CHUNK and "0" in str(first[0]) and str(CHUNK - 1) in str(first[-1])
-    assert CHUNK * per_input <= lines_read[0] <= CHUNK * per_input + 2
+    assert len(first) == STREAM_SIZE and "0" in str(first[0]) and str(STREAM_SIZE - 1) in str(first[-1])
+    assert STREAM_SIZE * per_input <= lines_read[0] <= STREAM_SIZE * per_input + 2
     last = ROWS * per_input + header.count("\n") + 1
     with pytest.raises(DataError, match=rf"{name}, line {last}\b"):
         list(pairs)
@@ -100,8 +100,8 @@ def test_a_list_of_json_is_read_as_it_is_answered(task, tmp_path, monkeypatch):
     monkeypatch.setattr(json_lists, "CHARACTERS", 100)
     predictor = Answers(task)
     pairs = stream_predictions(predictor, predictor.inputs(Question(input_file=str(path))), 32, "a file")
-    assert len(list(itertools.islice(pairs, CHUNK))) == CHUNK
-    assert CHUNK <= len(taken) <= CHUNK + 5 and max(map(len, taken)) < 100
+    assert len(list(itertools.islice(pairs, STREAM_SIZE))) == STREAM_SIZE
+    assert STREAM_SIZE <= len(taken) <= STREAM_SIZE + 5 and max(map(len, taken)) < 100
     with pytest.raises(DataError, match=fault):
         list(pairs)
 

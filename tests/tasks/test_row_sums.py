@@ -54,6 +54,12 @@ def make(kind: str = "runs", make_task=Classify, **more):
     return network, task
 
 
+@pytest.fixture(params=["operations", pytest.param("numba", marks=pytest.mark.extra("numba"))])
+def loops(request, monkeypatch):
+    """What sums up, from the first text on."""
+    monkeypatch.setattr(row_sums, "MANY", -1 if request.param == "numba" else 1 << 60)
+
+
 def by_network(network, task, tokenizer, texts, longest):
     features = pack_texts([(text,) for text in texts], tokenizer, longest, task.reading.frame)
     return np.array(task.forward(network, {name: tf.constant(value) for name, value in features.items()})["logits"])
@@ -62,7 +68,7 @@ def by_network(network, task, tokenizer, texts, longest):
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("segmenter", ["none", "presegmented"])
-def test_logits_are_those_of_the_network(kind, segmenter):
+def test_logits_are_those_of_the_network(kind, segmenter, loops):
     network, task = make(kind)
     tokenizer = OpenWordTokenizer(VOCABULARY, segmenter=segmenter)
     with cuts.count_cuts() as cut:
@@ -77,7 +83,7 @@ def test_logits_are_those_of_the_network(kind, segmenter):
     assert cut.cut >= 1 and np.ptp(expected) > 1
 
 
-def test_a_bias_and_tokens_on_both_sides_count():
+def test_a_bias_and_tokens_on_both_sides_count(loops):
     network, task = make()
     task.head = keras.layers.Dense(3, bias_initializer="ones")
     task.logits_of(tf.zeros([1, 5]))
@@ -90,7 +96,7 @@ def test_a_bias_and_tokens_on_both_sides_count():
     np.testing.assert_allclose(row_sums.find(network, task, tokenizer, 14).logits(TEXTS), expected, atol=2e-5)
 
 
-def test_a_tree_of_labels_stays_behind_the_mean():
+def test_a_tree_of_labels_stays_behind_the_mean(loops):
     network, task = make(label_counts=[3, 2, 1])
     tokenizer = OpenWordTokenizer(VOCABULARY)
     sums = row_sums.find(network, task, tokenizer, 40)
@@ -98,17 +104,42 @@ def test_a_tree_of_labels_stays_behind_the_mean():
     np.testing.assert_allclose(sums.logits(TEXTS), by_network(network, task, tokenizer, TEXTS, 40), atol=2e-5)
 
 
-def test_what_is_forgotten_is_learnt_again(monkeypatch):
+def test_what_is_forgotten_is_learnt_again(monkeypatch, loops):
     monkeypatch.setattr(row_sums, "MOST_KNOWN", 5)
-    monkeypatch.setattr(row_sums, "AT_ONCE", 3)
+    monkeypatch.setattr(row_sums, "ROWS_AT_ONCE", 3)
     network, task = make()
     sums = row_sums.find(network, task, OpenWordTokenizer(VOCABULARY), 40)
     first = sums.logits(TEXTS)
-    known = len(sums.part_of)
+    known = len(sums.parts)
     assert known > 5
     np.testing.assert_array_equal(sums.logits(TEXTS), first)
-    assert len(sums.part_of) == known
-    assert sums.logits(["a"]).shape == (1, 3) and len(sums.part_of) == 1
+    assert len(sums.parts) == known
+    assert sums.logits(["a"]).shape == (1, 3) and len(sums.parts) == 1
+
+
+@pytest.mark.extra("numba")
+def test_compiled_loops_take_over_after_many_texts(monkeypatch):
+    monkeypatch.setattr(row_sums, "MANY", 2 * len(TEXTS))
+    network, task = make()
+    sums = row_sums.find(network, task, OpenWordTokenizer(VOCABULARY), 40)
+    found = [sums.logits(TEXTS) for _ in range(4)]
+    assert type(sums.parts).__name__ == "CompiledParts" and len(sums.parts) > 20
+    for each in found[1:]:
+        np.testing.assert_allclose(each, found[0], atol=1e-6)
+
+
+@pytest.mark.extra("numba")
+def test_a_table_of_bytes_finds_all_parts_and_no_other():
+    from xmodels.tasks.classify.row_sums_compiled import CompiledParts
+
+    parts, words = CompiledParts(), ["", *(f"é{n}" for n in range(3000)), "\ud800", "日本"]
+    for begin in range(0, len(words), 700):
+        assert parts.find(" ".join(words))[1] == set(words[begin:])
+        parts.add(words[begin : begin + 700])
+    numbers, unknown = parts.find(" ".join([*words[::-1], "é3000", "é30", "", "é3 0"]))
+    assert unknown == {"é3000", "0"} and len(parts) == len(words)
+    at = words.index
+    assert numbers.tolist() == [*range(len(words))][::-1] + [-1, at("é30"), 0, at("é3"), -1]
 
 
 def test_other_networks_heads_and_tokenizers_are_left_to_the_network():

@@ -238,3 +238,16 @@ def test_spans_at_blanks_are_those_of_the_numbers_of_characters():
     for _ in range(3000):
         text = "".join(draw.choices(" \u3000\x1c\t\nab中\u200b", k=draw.randrange(9)))
         assert words.spans_at_blanks(text) == plain_units.word_spans(words.segment_at_blanks(text)), repr(text)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_plain_texts_are_cut_and_normalised_as_the_library_does(lower):
+    splitter, rng = plain_units.WordSplitter(lower), random.Random(0)
+    printable = "".join(map(chr, range(0x20, 0x7F)))
+    texts = [printable, *("".join(rng.choices(printable + "   ", k=rng.randint(0, 14))) for _ in range(3000))]
+    for text in texts:
+        expected = splitter.backend.encode(text, add_special_tokens=False).offsets
+        found = splitter(text)
+        assert plain_units.is_plain(text) and [span for _, span in found] == expected
+        assert [word for word, _ in found] == [splitter.normalize(text[first:end]) for first, end in expected]
+    assert not any(map(plain_units.is_plain, ("a\tb", "a\x7f", "é")))

@@ -11,7 +11,7 @@ from typing import Any
 from data_pipelines.corpora import delimiters, encodings
 from data_pipelines.options.declaration import modules_of, options_of
 from data_pipelines.paths import check_local
-from data_pipelines.quiet import NOT_FOR_KERAS, quiet_start
+from data_pipelines.quiet import NOT_FOR_KERAS, keep_loaded, quiet_start
 from xmodels.runs.preflight import check_backend
 from xmodels.training.devices.processor import prefer_onednn
 
@@ -54,6 +54,7 @@ def run(options: Any, own_process: bool = False) -> Any:
             resolve(check)(options)
         with quiet_start(NOT_FOR_KERAS if own_process else ()):
             job = resolve(options.JOB)
+        keep_loaded(own_process)
         return job(options)
 
 

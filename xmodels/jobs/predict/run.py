@@ -1,20 +1,21 @@
 """Asks a fine-tuned run, or a masked language model, about texts."""
 
 import csv
-import functools
 import itertools
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 
 from data_pipelines.errors import UsageError, name_source
-from data_pipelines.escaping import for_spreadsheet, for_terminal, for_terminal_line
+from data_pipelines.escaping import for_cell, for_terminal_line
 from data_pipelines.files import whole_file
 from data_pipelines.options.declaration import values_of
 from data_pipelines.paths import check_output
+from data_pipelines.quiet import keep_loaded
 from data_pipelines.text import cuts
 from xmodels.conversion import convert, names
 from xmodels.jobs.device_options import answer_scope
@@ -28,7 +29,6 @@ from xmodels.tasks.base.score import predict as predict_all
 from xmodels.tasks.base.score import print_cuts
 
 JSON_LINES = ".jsonl"
-CHUNK = 512  # inputs of a stream that are answered together
 
 
 def load_predictor(model_dir: str) -> Predictor:
@@ -107,7 +107,8 @@ def stream_predictions(predictor: Predictor, inputs: Iterator, batch_size: int, 
     """Yields each input and its prediction, None for a blank line; some are in memory at once. Says at the end how many were
     cut."""
     inputs, cut = iter(inputs), cuts.Cuts()
-    while chunk := list(itertools.islice(inputs, CHUNK)):
+    keep_loaded()
+    while chunk := list(itertools.islice(inputs, predictor.stream_size)):
         with cuts.count_cuts() as more:
             found = iter(predictor.predict([asked for asked in chunk if asked is not None], batch_size))
         cut += more
@@ -132,20 +133,21 @@ def write(path: str, predictor: Predictor, pairs: Iterable[tuple], has_header: b
         else:
             delimiter = "," if path.lower().endswith(".csv") else "\t"
             writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-            header = [_cell(name) for name in predictor.header()]
+            plain = re.compile(
+                rf"\w[\w.]*({delimiter}\w[\w.]*)*"
+            )  # most rows: `for_cell` and the writer change nothing
+            header = list(map(for_cell, predictor.header()))
             if has_header:
                 writer.writerow(header)
             for asked, prediction in pairs:
                 count, blanks = count + 1, blanks + (asked is None)
                 cells = [""] * len(header) if asked is None else predictor.row(asked, prediction)
-                writer.writerow([_cell(str(cell)) for cell in cells])
+                line = delimiter.join(map(str, cells))
+                if plain.fullmatch(line):
+                    file.write(f"{line}\n")
+                else:
+                    writer.writerow([for_cell(str(cell)) for cell in cells])
     print(
         f"{path}: {count - blanks:,} {predictor.answers}"
         + (f", {blanks:,} empty rows for blank lines." if blanks else ".")
     )
-
-
-@functools.lru_cache(1 << 12)  # labels and numbers come again and again
-def _cell(text: str) -> str:
-    """Returns a cell of a table, which neither a terminal nor a spreadsheet takes for anything but text."""
-    return for_terminal(for_spreadsheet(text))

@@ -20,6 +20,7 @@ from xmodels.tasks.base.forms import Forms
 from xmodels.tasks.base.replicas import answer_on_replicas
 
 POOL = 32  # batches that are tokenized together and sorted by their number of tokens
+STREAM_SIZE = 512  # inputs
 NO_PAIRS = "gives pairs of texts no scores", "--task=rank, regress, classify, similarity or san"
 
 
@@ -79,6 +80,11 @@ class Predictor(Forms):
                 raise UsageError(f"--{flag}: --task={self.task.label} has no such flag. Leave it out.")
             if value is not None:
                 setattr(self, flag, value)
+
+    @property
+    def stream_size(self) -> int:
+        """Returns how many inputs of a stream are read and answered together."""
+        return STREAM_SIZE
 
     def as_input(self, text: str):
         """Returns a single string as an input."""

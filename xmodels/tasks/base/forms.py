@@ -71,9 +71,10 @@ class LabelForms(Forms):
 
     def row(self, asked, prediction):
         values = vars(prediction)  # most tables need no more, and a record would repeat the input for each row
-        if any(name not in values for name in self.table):
+        try:
+            return [cell for name in self.table for cell in cells(values[name], self.separator)]
+        except KeyError:
             return super().row(asked, prediction)
-        return [cell for name in self.table for cell in cells(values[name], self.separator)]
 
 
 class NumberForms(Forms):

@@ -29,7 +29,7 @@ class Prediction:
 
 def predictions_of(outputs: dict, labels: Sequence[str]) -> list[Prediction]:
     """Returns the predictions of outputs of the network, `label_ids` (N,) and `probabilities` (N, C)."""
-    rows = zip(outputs["label_ids"], outputs["probabilities"].tolist(), strict=True)
+    rows = zip(outputs["label_ids"].tolist(), outputs["probabilities"].tolist(), strict=True)
     return [Prediction(labels[label], dict(zip(labels, row, strict=True))) for label, row in rows]
 
 
@@ -103,6 +103,10 @@ class Predictor(LabelForms, TextPredictor):
     def sums(self) -> row_sums.RowSums | None:
         """What finds the logits of many texts by sums of rows, for the networks that have such."""
         return row_sums.find(self.backbone, self.task, self.tokenizer, self.max_sequence_length)
+
+    @property
+    def stream_size(self):
+        return row_sums.AT_ONCE if vars(self).get("sums") else super().stream_size
 
     @functools.cached_property
     def _answer_logits(self) -> Callable[[dict], dict]:

@@ -5,7 +5,7 @@ sums a few numbers for each word. Joulin et al. (2016) call the model "linear wi
 the same to rounding. With more labels than dimensions, or a tree of labels, the head stays behind the mean.
 """
 
-import itertools
+import importlib.util
 
 import keras
 import numpy as np
@@ -20,7 +20,9 @@ from xmodels.tasks.base.answer import compile_answer
 from xmodels.tasks.classify.task import Classify
 
 FEWEST = 64  # texts for which sums of all rows pay
-AT_ONCE = 1024  # texts that are answered together, and words whose rows are
+MANY = 1 << 13  # texts after which compiled loops pay for being loaded
+AT_ONCE = 4096  # texts that are answered together
+ROWS_AT_ONCE = 1024  # words whose rows are found together
 PARTED = ("none", "presegmented", "whitespace")  # segmenters that part words at each blank, and look no further
 MOST_KNOWN = 1 << 17  # words and parts of texts between blanks that are kept
 
@@ -42,8 +44,30 @@ def find(backbone, task: Classify, tokenizer, max_sequence_length: int) -> "RowS
     return RowSums(backbone, task, tokenizer, max_sequence_length)
 
 
+class Parts:
+    """Numbers of what stands between two blanks."""
+
+    def __init__(self):
+        self.number_of: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.number_of)
+
+    def add(self, parts: list[str]) -> None:
+        """Gives numbers to parts that have none, in their order."""
+        self.number_of |= {part: len(self) + place for place, part in enumerate(parts)}
+
+    def find(self, text: str) -> tuple[np.ndarray | None, set[str]]:
+        """Returns the numbers of the parts of a text, int64 (P,), where all have one, and the parts that have none."""
+        parts = text.split(" ")
+        try:
+            return np.fromiter(map(self.number_of.__getitem__, parts), np.int64, len(parts)), set()
+        except KeyError:
+            return None, set(parts).difference(self.number_of)
+
+
 class RowSums:
-    """Finds the logits of texts, each for itself.
+    """Finds the logits of texts, each for itself; by compiled loops when there have been many and Numba is installed.
 
     Args:
         backbone: whole or with the buckets that are left of it.
@@ -72,11 +96,12 @@ class RowSums:
             if self.config.kept_buckets:
                 self.kept = keras.ops.convert_to_numpy(backbone.rows.kept).astype(np.int64)
         self._rows_of = compile_answer(lambda words: _rows_of(backbone.rows, words))
+        self.new_parts, self.num_answered = Parts, 0
         self.forget()
 
     def forget(self) -> None:
         """Forgets all words."""
-        self.part_of: dict[str, int] = {}  # what stands between two blanks -> its number
+        self.parts = self.new_parts()
         self.sizes, self.words = np.zeros(0, np.int64), np.zeros(0, np.int64)  # how many words each has, and which
         self.number_of: dict[int | str, int] = {}  # a word -> its number; 0 is none at all
         width = self.kernel.shape[1] if self.goes_first else self.config.hidden_dim
@@ -86,47 +111,54 @@ class RowSums:
 
     def logits(self, texts: list[str]) -> np.ndarray:
         """Returns float32 (N, C). All their words are in memory together."""
-        if len(self.part_of) > MOST_KNOWN or len(self.counts) > MOST_KNOWN:
-            self.forget()
-        parts = " ".join(texts).split(" ")  # tokenizers part texts at blanks in any case
-        try:
-            numbers = self._numbers_of_parts(parts)
-        except KeyError:
-            self.learn(set(parts) - self.part_of.keys())
-            numbers = self._numbers_of_parts(parts)
-        sizes, ends = self.sizes[numbers], np.cumsum(self.sizes)
-        words = self.words[_ranges(ends[numbers] - sizes, sizes)]
-        in_text = np.array([text.count(" ") + 1 for text in texts])
-        return self._sum_up(*self._framed(words, np.add.reduceat(sizes, np.cumsum(in_text) - in_text)))
+        self.num_answered += len(texts)
+        if self.num_answered > MANY and self.new_parts is Parts and importlib.util.find_spec("numba"):
+            from xmodels.tasks.classify.row_sums_compiled import CompiledParts
 
-    def _numbers_of_parts(self, parts: list[str]) -> np.ndarray:
-        return np.fromiter(map(self.part_of.__getitem__, parts), np.int64, len(parts))
+            self.new_parts = CompiledParts
+            self.forget()
+        if len(self.parts) > MOST_KNOWN or len(self.counts) > MOST_KNOWN:
+            self.forget()
+        together = " ".join(texts)  # tokenizers part texts at blanks in any case
+        numbers, new = self.parts.find(together)
+        if new:
+            self.learn(new)
+            numbers, _ = self.parts.find(together)
+        in_text = np.array([text.count(" ") + 1 for text in texts])
+        mean, lost = (self._sum_up if self.new_parts is Parts else self._sum_up_compiled)(numbers, in_text)
+        cuts.add(lost.tolist())
+        return mean + self.bias if self.goes_first else self._logits_of({"state": mean})["logits"]
 
     def learn(self, parts: set[str]) -> None:
         """Learns the words of what stands between blanks."""
         new = sorted(parts)
-        found = [pieces.ids for pieces in self.tokenizer.encode_batch(new)]
-        self.part_of |= {part: len(self.part_of) + place for place, part in enumerate(new)}
-        self.sizes = np.concatenate([self.sizes, [len(ids) for ids in found]])
-        self.words = np.concatenate([self.words, self.numbers_of([each for ids in found for each in ids])])
+        words = [[word for word, _ in found] for found in self.tokenizer.splitter.split(new)]
+        ids = self.vocabulary.ids
+        self.parts.add(new)
+        self.sizes = np.concatenate([self.sizes, list(map(len, words))])
+        self.words = np.concatenate(
+            [self.words, self.numbers_of([ids.get(word, word) for own in words for word in own])]
+        )
 
-    def _framed(self, words: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the words of texts, (T,), and how many each has, (N,), cut and with special tokens around them."""
-        starts, kept = np.cumsum(sizes) - sizes, np.minimum(sizes, self.most)
-        cuts.add((sizes - kept).tolist())
-        before, behind = self.ends
-        whole = kept + len(before) + len(behind)
-        whole += whole == 0  # the number 0 stands for no word
-        found, begins = np.zeros(whole.sum(), np.int64), np.cumsum(whole) - whole
-        found[_ranges(begins + len(before), kept)] = words[_ranges(starts, kept)]
-        for place, number in enumerate(before):
-            found[begins + place] = number
-        for place, number in enumerate(reversed(behind)):
-            found[begins + whole - 1 - place] = number
-        return found, whole
+    def _sum_up_compiled(self, numbers: np.ndarray, in_text: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Does what `_sum_up` does."""
+        from xmodels.tasks.classify.row_sums_compiled import sum_texts
 
-    def _sum_up(self, words: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """Returns the logits of texts: int (T,), the numbers of all their words, and (N,), how many belong to each."""
+        kept = np.zeros(0, np.int64) if self.kept is None else self.kept
+        longest = self.config.word_ngrams if self.config.buckets else 1
+        return sum_texts(
+            numbers, in_text, np.concatenate([[0], np.cumsum(self.sizes)]), self.words, *map(np.array, self.ends), self.most, longest,
+            self.sums, self.counts, self.hashes, self.buckets, kept, self.config.buckets,
+        )  # fmt: skip
+
+    def _sum_up(self, numbers: np.ndarray, in_text: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the mean of what the words of each text give, (N, C), and how many words each has lost, (N,).
+
+        Args:
+            numbers: int (P,), of the parts of all texts.
+            in_text: (N,), how many belong to each.
+        """
+        words, sizes, lost = self._framed(numbers, in_text)
         sums, counts, hashes = self.sums[words], self.counts[words], self.hashes[words]
         value, text = hashes, np.repeat(np.arange(len(sizes)), sizes)
         for step in range(1, self.config.word_ngrams if self.config.buckets else 1):
@@ -141,21 +173,35 @@ class RowSums:
             sums[: len(rows)] += self.buckets[rows] * there[:, None]
             counts[: len(rows)] += there
         starts = np.cumsum(sizes) - sizes
-        mean = np.add.reduceat(sums, starts) / np.maximum(np.add.reduceat(counts, starts), 1)[:, None]
-        return mean + self.bias if self.goes_first else self._logits_of({"state": mean})["logits"]
+        return np.add.reduceat(sums, starts) / np.maximum(np.add.reduceat(counts, starts), 1)[:, None], lost
 
-    def numbers_of(self, ids: list[int]) -> list[int]:
-        """Returns the numbers of words, given as the tokenizer gives them. What is new is learnt."""
-        keys = self.vocabulary.keys_of(ids)
-        new = {key: place for place, key in enumerate(keys) if key not in self.number_of}
-        for first in range(0, len(new), AT_ONCE):
-            part = dict(itertools.islice(new.items(), first, first + AT_ONCE))
-            places = list(part.values())
+    def _framed(self, numbers: np.ndarray, in_text: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns the words of texts, (T,), cut and with special tokens around them, how many each has, and has lost, (N,)."""
+        in_part, ends = self.sizes[numbers], np.cumsum(self.sizes)
+        words = self.words[_ranges(ends[numbers] - in_part, in_part)]
+        sizes = np.add.reduceat(in_part, np.cumsum(in_text) - in_text)
+        starts, kept = np.cumsum(sizes) - sizes, np.minimum(sizes, self.most)
+        before, behind = self.ends
+        whole = kept + len(before) + len(behind)
+        whole += whole == 0  # the number 0 stands for no word
+        found, begins = np.zeros(whole.sum(), np.int64), np.cumsum(whole) - whole
+        found[_ranges(begins + len(before), kept)] = words[_ranges(starts, kept)]
+        for place, number in enumerate(before):
+            found[begins + place] = number
+        for place, number in enumerate(reversed(behind)):
+            found[begins + whole - 1 - place] = number
+        return found, whole, sizes - kept
+
+    def numbers_of(self, keys: list[int | str]) -> list[int]:
+        """Returns the numbers of words, given by their ids, or as they are where the vocabulary lacks them. What is new is learnt."""
+        new = [key for key in dict.fromkeys(keys) if key not in self.number_of]
+        for first in range(0, len(new), ROWS_AT_ONCE):
+            part = new[first : first + ROWS_AT_ONCE]
+            ids = [self.tokenizer.unknown if isinstance(key, str) else key for key in part]
+            found = self._rows_of(
+                {"token_ids": np.array([ids], np.int32), "character_ids": self.vocabulary.spelled(part)[None]}
+            )
             self.number_of |= {key: len(self.counts) + place for place, key in enumerate(part)}
-            found = self._rows_of({
-                "token_ids": np.array([[int(ids[place]) for place in places]], np.int32),
-                "character_ids": self.vocabulary.token_features([ids[place] for place in places])["character_ids"][None],
-            })  # fmt: skip
             self.sums = np.concatenate([self.sums, self._weighed(found["sums"][0])])
             self.counts = np.concatenate([self.counts, found["counts"][0]])
             self.hashes = np.concatenate([self.hashes, found["hashes"][0]])
