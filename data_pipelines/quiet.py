@@ -60,15 +60,21 @@ def quiet_start(hidden: Sequence[str] = ()):
             os.close(saved)
 
 
+_own_process = False
+
+
 def keep_loaded(in_own_process: bool | None = None) -> None:
     """Makes Python look for garbage no more in what is loaded by now, in a process that is a command's own.
 
     What was imported and built stays to the end; looking through it again and again took two seconds of many commands.
 
     Args:
-        in_own_process: None where an earlier call has said it.
+        in_own_process: None for what was given last.
     """
-    if gc.get_freeze_count() if in_own_process is None else in_own_process:
+    global _own_process
+    if in_own_process is not None:
+        _own_process = in_own_process
+    if _own_process:
         gc.freeze()
 
 
