@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 # What Keras imports where it is installed, for its wrappers and its galleries of images: a second of each command.
 NOT_FOR_KERAS = "sklearn", "matplotlib"
+NOT_FOR_TENSORFLOW = (*NOT_FOR_KERAS, "jax")  # which TensorFlow imports too, to convert its functions: half a second
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 from data_pipelines.corpora import delimiters, encodings
 from data_pipelines.options.declaration import modules_of, options_of
 from data_pipelines.paths import check_local
-from data_pipelines.quiet import NOT_FOR_KERAS, keep_loaded, quiet_start
+from data_pipelines.quiet import NOT_FOR_KERAS, NOT_FOR_TENSORFLOW, keep_loaded, quiet_start
 from xmodels.runs.preflight import check_backend
 from xmodels.training.devices.processor import prefer_onednn
 
@@ -43,8 +43,10 @@ def run(options: Any, own_process: bool = False) -> Any:
     """
     values = {each.shown: getattr(options, each.name) for each in options_of(type(options))}
     check_local(**{name: v for name, v in values.items() if isinstance(v, str) and name not in NOT_A_PATH})
+    hidden = NOT_FOR_KERAS
     if getattr(options, "NEEDS_TENSORFLOW", False):
         check_backend()
+        hidden = NOT_FOR_TENSORFLOW
     prefer_onednn()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
@@ -52,7 +54,7 @@ def run(options: Any, own_process: bool = False) -> Any:
     with encodings.assume(encoding or encodings.UTF_8), delimiters.assume(delimiter):
         if (check := getattr(options, "EARLY", None)) and "tensorflow" not in sys.modules:
             resolve(check)(options)
-        with quiet_start(NOT_FOR_KERAS if own_process else ()):
+        with quiet_start(hidden if own_process else ()):
             job = resolve(options.JOB)
         keep_loaded(own_process)
         return job(options)
