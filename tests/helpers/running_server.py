@@ -3,8 +3,10 @@
 import contextlib
 import http.client
 import json
+import sys
 import threading
 import time
+import traceback
 
 import grpc
 
@@ -83,8 +85,15 @@ def running(limits, poll_seconds=0.0, **folders):
             made.end()
 
 
-def wait_until(is_true, seconds=30):
+def wait_until(is_true, seconds=120):
+    """Fails with what all threads are doing, which says what has kept it."""
     ends = time.monotonic() + seconds
     while not is_true():
-        assert time.monotonic() < ends
+        assert time.monotonic() < ends, "\n".join(_stacks())
         time.sleep(0.01)
+
+
+def _stacks():
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for ident, frame in sys._current_frames().items():
+        yield f"{names.get(ident)}:\n{''.join(traceback.format_stack(frame)[-6:])}"
