@@ -1,6 +1,7 @@
 """`predict` reads tables and lines as it writes answers to a file, whatever the task; a bad row leaves no file."""
 
 import contextlib
+import csv
 import itertools
 import json
 
@@ -9,6 +10,7 @@ import pytest
 from data_pipelines import strict_json
 from data_pipelines.corpora import choices, json_lists, tables, text_files, unanswered_stories
 from data_pipelines.errors import DataError
+from data_pipelines.escaping import for_cell
 from xmodels.jobs.predict.run import stream_predictions, write
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.answer import STREAM_SIZE, Question
@@ -134,6 +136,20 @@ def test_a_bad_row_leaves_no_file(tmp_path):
     answered()
     found = [json.loads(line)["answer"] for line in out.read_text("utf-8").splitlines()]
     assert found == [f"('text {number}',)" for number in range(ROWS)]
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv"])
+def test_plain_rows_are_written_as_all_others(ending, tmp_path):
+    cells = ["a", "0.25", "好", "", "a b", "-1", "=1+1", "a,b", "a\tb", 'say "a"', "a\nb", "\x1b[0m", "1.", ".5", "é_"]
+    rows = [[one, other] for one in cells for other in cells]
+    predictor = Answers("classify")
+    predictor.header, predictor.row = lambda: ["=label", "n"], lambda asked, prediction: prediction
+    out = tmp_path / f"out.{ending}"
+    write(str(out), predictor, [(row, row) for row in rows])
+    with open(out, encoding="utf-8", newline="") as file:
+        found = list(csv.reader(file, delimiter="\t" if ending == "tsv" else ","))
+    assert found == [["'=label", "n"], *([for_cell(cell) for cell in row] for row in rows)]
+    assert out.read_bytes().splitlines()[2] == b"a%b0.25" % (b"\t" if ending == "tsv" else b",")
 
 
 @pytest.mark.parametrize("task", TABLES)

@@ -133,9 +133,8 @@ def write(path: str, predictor: Predictor, pairs: Iterable[tuple], has_header: b
         else:
             delimiter = "," if path.lower().endswith(".csv") else "\t"
             writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-            plain = re.compile(
-                rf"\w[\w.]*({delimiter}\w[\w.]*)*"
-            )  # most rows: `for_cell` and the writer change nothing
+            # Most rows are such that `for_cell` and the writer change nothing.
+            plain = re.compile(rf"\w[\w.]*({delimiter}\w[\w.]*)*")
             header = list(map(for_cell, predictor.header()))
             if has_header:
                 writer.writerow(header)
@@ -143,7 +142,7 @@ def write(path: str, predictor: Predictor, pairs: Iterable[tuple], has_header: b
                 count, blanks = count + 1, blanks + (asked is None)
                 cells = [""] * len(header) if asked is None else predictor.row(asked, prediction)
                 line = delimiter.join(map(str, cells))
-                if plain.fullmatch(line):
+                if plain.fullmatch(line) and line.count(delimiter) == len(cells) - 1:
                     file.write(f"{line}\n")
                 else:
                     writer.writerow([for_cell(str(cell)) for cell in cells])
