@@ -130,7 +130,7 @@ def test_compiled_loops_take_over_after_many_texts(monkeypatch):
 
 @pytest.mark.extra("numba")
 def test_a_table_of_bytes_finds_all_parts_and_no_other():
-    from xmodels.tasks.classify.row_sums_compiled import CompiledParts
+    from xmodels.kernels.row_sums import CompiledParts
 
     parts, words = CompiledParts(), ["", *(f"é{n}" for n in range(3000)), "\ud800", "日本"]
     for begin in range(0, len(words), 700):

@@ -113,7 +113,7 @@ class RowSums:
         """Returns float32 (N, C). All their words are in memory together."""
         self.num_answered += len(texts)
         if self.num_answered > MANY and self.new_parts is Parts and importlib.util.find_spec("numba"):
-            from xmodels.tasks.classify.row_sums_compiled import CompiledParts
+            from xmodels.kernels.row_sums import CompiledParts
 
             self.new_parts = CompiledParts
             self.forget()
@@ -142,7 +142,7 @@ class RowSums:
 
     def _sum_up_compiled(self, numbers: np.ndarray, in_text: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Does what `_sum_up` does."""
-        from xmodels.tasks.classify.row_sums_compiled import sum_texts
+        from xmodels.kernels.row_sums import sum_texts
 
         kept = np.zeros(0, np.int64) if self.kept is None else self.kept
         longest = self.config.word_ngrams if self.config.buckets else 1

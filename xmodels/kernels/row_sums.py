@@ -1,19 +1,17 @@
-"""What `row_sums` does for each word of a text, compiled by Numba."""
+"""What `xmodels.tasks.classify.row_sums` does for each word of a text, compiled by Numba."""
 
-import numba
 import numpy as np
 
+from xmodels.kernels.vectors import exact
 from xmodels.layers.subwords import OFFSET, PRIME, RUN_PRIME
 
 BLANK, FREE, NONE = np.uint8(ord(" ")), np.int64(-1), np.int64(-1)
 START, FACTOR, MULTIPLIER = np.uint64(OFFSET), np.uint64(PRIME), np.uint64(RUN_PRIME)
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2 ** 64 by the golden ratio: its products have all bits in their upper ones
 
-compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
-
 
 class CompiledParts:
-    """`row_sums.Parts`, as bytes in a table of hashes.
+    """`Parts` of `xmodels.tasks.classify.row_sums`, as bytes in a table of hashes.
 
     Attributes:
         text: uint8, all parts side by side; part i is `text[bounds[i] : bounds[i + 1]]`.
@@ -48,7 +46,7 @@ class CompiledParts:
         return numbers, {data[begin:end].decode("utf-8", "surrogatepass") for begin, end in spans}
 
 
-@compiled
+@exact
 def slot_of(data, begin, end, slots):
     """Returns the first slot of a part."""
     value = START
@@ -57,7 +55,7 @@ def slot_of(data, begin, end, slots):
     return np.int64((value * SPREAD >> np.uint64(32)) & np.uint64(slots - 1))
 
 
-@compiled
+@exact
 def place_parts(text, bounds, first, slots):
     """Writes the numbers of parts, from `first` on, into free slots."""
     for number in range(first, bounds.shape[0] - 1):
@@ -67,7 +65,7 @@ def place_parts(text, bounds, first, slots):
         slots[slot] = number
 
 
-@compiled
+@exact
 def find_parts(data, text, bounds, slots):
     """Returns the number of what stands between each two blanks of `data`, -1 if it is none of the parts, and where it ends."""
     count = 1
@@ -96,7 +94,7 @@ def find_parts(data, text, bounds, slots):
     return numbers, ends
 
 
-@compiled
+@exact
 def sum_texts(
     parts, in_text, starts, words, before, behind, most, longest_run, sums, counts, hashes, buckets, kept, num_buckets
 ):
