@@ -74,7 +74,7 @@ class WordTokenizer(Tokenizer):
     def __init__(self, vocabulary: Vocabulary, do_lower_case: bool = True, segmenter: str = "none"):
         self.vocabulary, self.do_lower_case, self.segmenter = vocabulary, do_lower_case, segmenter
         self.splitter, self.unknown = WordSplitter(do_lower_case, segmenter), vocabulary[UNKNOWN]
-        self.drops_blanks = segmenter in ("none", "presegmented", "whitespace")
+        self.drops_blanks = self.splitter.keeps_letters
 
     def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
         """Returns the pieces of many texts."""
@@ -90,7 +90,7 @@ class WordTokenizer(Tokenizer):
 
     def words(self, text: str) -> list[str]:
         """Returns the words of a text, normalised."""
-        return [word for word, _ in self.splitter(text)]
+        return self.splitter.words([text])[0]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the words, parted by blanks."""
@@ -110,6 +110,7 @@ class WordSplitter:
         self.backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         self.normalize = self.backend.normalizer.normalize_str
         self.segment = words.segmenter(segmenter)
+        self.keeps_letters = self.segment in (None, words.segment_at_blanks)  # and digits together
         self.known: dict[str, str] = {}  # words as they are written -> normalised
 
     def __call__(self, text: str) -> list[tuple[str, tuple[int, int]]]:
@@ -124,12 +125,19 @@ class WordSplitter:
             yield [pair for pair in zip(words_here, own, strict=True) if pair[0]]
             place += len(own)
 
+    def words(self, texts: Sequence[str]) -> list[list[str]]:
+        """Returns the words of each text. It is fast where most texts are one word."""
+        is_word = [self.keeps_letters and text.isascii() and text.isalnum() for text in texts]
+        cut = self.split([text for text, alone in zip(texts, is_word, strict=True) if not alone])
+        return [
+            [text.lower() if self.do_lower_case else text] if alone else [word for word, _ in next(cut)]
+            for text, alone in zip(texts, is_word, strict=True)
+        ]
+
     def _spans(self, text: str) -> list[tuple[int, int]]:
         """Returns where the words of a text stand."""
-        if self.segment not in (None, words.segment_at_blanks):
-            return word_spans(self.segment(text))
         if self.segment is not None:
-            return words.spans_at_blanks(text)
+            return words.spans_at_blanks(text) if self.keeps_letters else word_spans(self.segment(text))
         if is_plain(text):
             return [match.span() for match in _PLAIN_WORD.finditer(text)]
         return self.backend.encode(text, add_special_tokens=False).offsets

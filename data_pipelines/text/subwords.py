@@ -3,6 +3,8 @@
 import functools
 from collections.abc import Sequence
 
+import numpy as np
+
 BUCKETS = 2_000_000
 OFFSET, PRIME, BITS = 2_166_136_261, 16_777_619, 0xFFFFFFFF  # of FNV-1a with 32 bits
 RUN_PRIME = 116_049_371  # of runs of words
@@ -31,6 +33,18 @@ def whole_hash(word: str) -> int:
     for byte in word.encode("utf-8", "replace"):
         value = ((value ^ (byte | SIGN if byte > 127 else byte)) * PRIME) & BITS
     return value
+
+
+def whole_hashes(words: Sequence[str], longest: int) -> np.ndarray:
+    """Returns the hash of the first `longest` bytes of each word as a signed number of 32 bits, int64 (W,)."""
+    spelled = [word.encode("utf-8", "replace")[:longest] for word in words]
+    sizes = np.array(list(map(len, spelled)), np.int64)
+    codes = np.frombuffer(b"".join(each.ljust(longest) for each in spelled), np.int8).reshape(-1, longest)
+    codes = codes.astype(np.int32).view(np.uint32)
+    values = np.full(len(words), OFFSET, np.uint32)
+    for place in range(sizes.max(initial=0)):
+        values = np.where(place < sizes, (values ^ codes[:, place]) * np.uint32(PRIME), values)
+    return values.view(np.int32).astype(np.int64)
 
 
 def word_table(

@@ -47,11 +47,14 @@ class CompiledParts:
 
 
 @exact
-def slot_of(data, begin, end, slots):
-    """Returns the first slot of a part."""
-    value = START
-    for byte in data[begin:end]:
-        value = (value ^ np.uint64(byte)) * FACTOR
+def mix(value, byte):
+    """Returns the next value of the hash of a part, which begins with `START`."""
+    return (value ^ np.uint64(byte)) * FACTOR
+
+
+@exact
+def slot_of(value, slots):
+    """Returns the first slot of a part by its hash."""
     return np.int64((value * SPREAD >> np.uint64(32)) & np.uint64(slots - 1))
 
 
@@ -59,7 +62,10 @@ def slot_of(data, begin, end, slots):
 def place_parts(text, bounds, first, slots):
     """Writes the numbers of parts, from `first` on, into free slots."""
     for number in range(first, bounds.shape[0] - 1):
-        slot = slot_of(text, bounds[number], bounds[number + 1], slots.shape[0])
+        value = START
+        for byte in text[bounds[number] : bounds[number + 1]]:
+            value = mix(value, byte)
+        slot = slot_of(value, slots.shape[0])
         while slots[slot] != FREE:
             slot = (slot + 1) & (slots.shape[0] - 1)
         slots[slot] = number
@@ -74,10 +80,11 @@ def find_parts(data, text, bounds, slots):
     numbers, ends = np.empty(count, np.int64), np.empty(count, np.int64)
     begin = 0
     for place in range(count):
-        end = begin
+        end, value = begin, START
         while end < data.shape[0] and data[end] != BLANK:
+            value = mix(value, data[end])
             end += 1
-        slot, found = slot_of(data, begin, end, slots.shape[0]), NONE
+        slot, found = slot_of(value, slots.shape[0]), NONE
         while slots[slot] != FREE:
             number = slots[slot]
             first = bounds[number]

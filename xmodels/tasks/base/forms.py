@@ -53,6 +53,9 @@ class Forms:
         raise NotImplementedError
 
 
+SIX_DIGITS = "%.6f "
+
+
 class LabelForms(Forms):
     """Those of predictions with `label` and `probabilities`."""
 
@@ -70,6 +73,9 @@ class LabelForms(Forms):
         return {**self.repeat_input(asked), **vars(prediction)}
 
     def row(self, asked, prediction):
+        if self.table is LabelForms.table:  # in half of the time
+            numbers = tuple(prediction.probabilities.values())
+            return [prediction.label, *(SIX_DIGITS * len(numbers) % numbers).split()]
         values = vars(prediction)  # most tables need no more, and a record would repeat the input for each row
         try:
             return [cell for name in self.table for cell in cells(values[name], self.separator)]

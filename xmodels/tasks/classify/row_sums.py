@@ -10,9 +10,11 @@ import importlib.util
 import keras
 import numpy as np
 
+from data_pipelines.features import CHARACTERS
 from data_pipelines.text import cuts
 from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.open_words import OpenWordTokenizer
+from data_pipelines.text.subwords import whole_hashes
 from xmodels.interfaces.reading import pooled
 from xmodels.layers.subwords import RUN_PRIME, word_hashes
 from xmodels.models.fasttext_classifier import FastTextClassifier
@@ -131,9 +133,8 @@ class RowSums:
 
     def learn(self, parts: set[str]) -> None:
         """Learns the words of what stands between blanks."""
-        new = sorted(parts)
-        words = [[word for word, _ in found] for found in self.tokenizer.splitter.split(new)]
-        ids = self.vocabulary.ids
+        new, ids = sorted(parts), self.vocabulary.ids
+        words = self.tokenizer.splitter.words(new)
         self.parts.add(new)
         self.sizes = np.concatenate([self.sizes, list(map(len, words))])
         self.words = np.concatenate(
@@ -195,17 +196,26 @@ class RowSums:
     def numbers_of(self, keys: list[int | str]) -> list[int]:
         """Returns the numbers of words, given by their ids, or as they are where the vocabulary lacks them. What is new is learnt."""
         new = [key for key in dict.fromkeys(keys) if key not in self.number_of]
+        if not self.config.longest_ngram:  # unknown words have no row, and matter in runs alone
+            unknown = [key for key in new if isinstance(key, str)]
+            new = [key for key in new if not isinstance(key, str)]
+            nothing = np.zeros((len(unknown), self.sums.shape[1]), np.float32)
+            self._add(unknown, nothing, nothing[:, 0], whole_hashes(unknown, CHARACTERS - 2))
         for first in range(0, len(new), ROWS_AT_ONCE):
             part = new[first : first + ROWS_AT_ONCE]
             ids = [self.tokenizer.unknown if isinstance(key, str) else key for key in part]
             found = self._rows_of(
                 {"token_ids": np.array([ids], np.int32), "character_ids": self.vocabulary.spelled(part)[None]}
             )
-            self.number_of |= {key: len(self.counts) + place for place, key in enumerate(part)}
-            self.sums = np.concatenate([self.sums, self._weighed(found["sums"][0])])
-            self.counts = np.concatenate([self.counts, found["counts"][0]])
-            self.hashes = np.concatenate([self.hashes, found["hashes"][0]])
+            self._add(part, self._weighed(found["sums"][0]), found["counts"][0], found["hashes"][0])
         return [self.number_of[key] for key in keys]
+
+    def _add(self, keys: list[int | str], sums: np.ndarray, counts: np.ndarray, hashes: np.ndarray) -> None:
+        """Gives numbers to words that have none: what they add to a text, (W, C), how many rows that is, and their hashes, (W,)."""
+        self.number_of |= {key: len(self.counts) + place for place, key in enumerate(keys)}
+        self.sums = np.concatenate([self.sums, sums])
+        self.counts = np.concatenate([self.counts, counts])
+        self.hashes = np.concatenate([self.hashes, hashes])
 
     def _weighed(self, rows: np.ndarray) -> np.ndarray:
         return rows @ self.kernel if self.goes_first else rows
