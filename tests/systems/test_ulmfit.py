@@ -178,7 +178,10 @@ def test_raw_text_becomes_a_classifier_that_is_served(whole, tmp_path, capsys):
     card = (whole / "model_card.md").read_text(encoding="utf-8")
     assert "layer_1: adam at 0.00384615, slanted_triangular, from step 1" in card
     phase = json.loads((whole / "language_model/backbone/config.json").read_text())["config"]
-    assert (phase["weight_dropout"], phase["bptt"]) == (0.2, 70)
+    assert (phase["weight_dropout"], phase["bptt"]) == (
+        pytest.approx(0.2 * 32 / 400),
+        70,
+    )  # of the width, in parts of 400
     after = weights(whole)
     assert {n.split("network.")[1] for n in after if "network." in n} == {
         f"{norm}.{name}" for norm in ("pooled_norm", "hidden_norm")
