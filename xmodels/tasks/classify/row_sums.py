@@ -25,7 +25,6 @@ FEWEST = 64  # texts for which sums of all rows pay
 MANY = 1 << 13  # texts after which compiled loops pay for being loaded
 AT_ONCE = 4096  # texts that are answered together
 ROWS_AT_ONCE = 1024  # words whose rows are found together
-PARTED = ("none", "presegmented", "whitespace")  # segmenters that part words at each blank, and look no further
 MOST_KNOWN = 1 << 17  # words and parts of texts between blanks that are kept
 
 
@@ -34,7 +33,7 @@ def find(backbone, task: Classify, tokenizer, max_sequence_length: int) -> "RowS
     is_linear = (
         type(backbone) is FastTextClassifier
         and type(tokenizer) is OpenWordTokenizer
-        and tokenizer.segmenter in PARTED
+        and tokenizer.drops_blanks
         and type(task).forward is Classify.forward
         and type(task).answer is Classify.answer
         and (task.network, task.dense) == (None, None)
@@ -145,10 +144,11 @@ class RowSums:
         """Does what `_sum_up` does."""
         from xmodels.kernels.row_sums import sum_texts
 
+        before, behind = (np.array(each, np.int64) for each in self.ends)
         kept = np.zeros(0, np.int64) if self.kept is None else self.kept
         longest = self.config.word_ngrams if self.config.buckets else 1
         return sum_texts(
-            numbers, in_text, np.concatenate([[0], np.cumsum(self.sizes)]), self.words, *map(np.array, self.ends), self.most, longest,
+            numbers, in_text, np.concatenate([[0], np.cumsum(self.sizes)]), self.words, before, behind, self.most, longest,
             self.sums, self.counts, self.hashes, self.buckets, kept, self.config.buckets,
         )  # fmt: skip
 
