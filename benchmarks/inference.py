@@ -71,6 +71,7 @@ def ours(run: str, texts: list[str], ids: bool) -> dict:
     import numpy as np
 
     from xmodels.jobs.predict import run as job
+    from xmodels.jobs.predict.write import write
     from xmodels.runs.fine_tuned import load_predictor
     from xmodels.tasks.base.answer import Question
 
@@ -88,7 +89,7 @@ def ours(run: str, texts: list[str], ids: bool) -> dict:
         source = written(run, texts)
         rows = predictor.inputs(Question(input_file=source))
         with contextlib.redirect_stdout(io.StringIO()):
-            job.write(f"{run}/ours.jsonl", predictor, job.stream_predictions(predictor, rows, BATCH, source))
+            write(f"{run}/ours.jsonl", predictor, job.stream_predictions(predictor, rows, BATCH, source))
 
     predict()
     first = time.perf_counter() - begun

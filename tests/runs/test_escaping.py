@@ -129,7 +129,7 @@ def test_a_bar_and_our_colours_reach_a_terminal(terminal, written, monkeypatch):
 
 
 def test_predictions_go_into_a_table_that_computes_nothing(tmp_path):
-    from xmodels.jobs.predict.run import write
+    from xmodels.jobs.predict.write import write
 
     class Predictor:
         answers = "labels"
@@ -137,10 +137,13 @@ def test_predictions_go_into_a_table_that_computes_nothing(tmp_path):
         def header(self):
             return ["label", "=1+1"]
 
+        def plain_rows(self, predictions, delimiter):
+            return None
+
         def row(self, asked, prediction):
             return [prediction, 0.5]
 
-    write(str(tmp_path / "out.tsv"), Predictor(), [(("a",), "=cmd|' /C calc'!A0"), (None, None)])
+    write(str(tmp_path / "out.tsv"), Predictor(), [([("a",), None], ["=cmd|' /C calc'!A0"])])
     with open(tmp_path / "out.tsv", newline="", encoding="utf-8") as file:
         assert list(csv.reader(file, delimiter="\t")) == [
             ["label", "'=1+1"], ["'=cmd|' /C calc'!A0", "0.5"], ["", ""]

@@ -11,7 +11,8 @@ from data_pipelines import strict_json
 from data_pipelines.corpora import choices, json_lists, tables, text_files, unanswered_stories
 from data_pipelines.errors import DataError
 from data_pipelines.escaping import for_cell
-from xmodels.jobs.predict.run import stream_predictions, write
+from xmodels.jobs.predict.run import stream_predictions
+from xmodels.jobs.predict.write import write
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.answer import STREAM_SIZE, Question
 from xmodels.tasks.base.find import load_part
@@ -40,7 +41,8 @@ class Answers:
         found = object.__new__(load_part(task, "answer").Predictor)
         found.columns = {}
         self.inputs = found.inputs
-        self.predict = lambda inputs, batch_size: list(inputs)
+        self.predict_stream = lambda inputs, batch_size: list(inputs)
+        self.plain_rows = lambda predictions, delimiter: None
         self.record = lambda asked, prediction: {"answer": str(prediction)}
 
 
@@ -72,14 +74,14 @@ def test_a_table_is_read_as_it_is_answered(task, lines_read, tmp_path):
     predictor = Answers(task)
     inputs = predictor.inputs(Question(input_file=str(path)))
     assert lines_read[0] == 0 and iter(inputs) is inputs
-    pairs = stream_predictions(predictor, inputs, 32, "a file")
-    first = list(itertools.islice(pairs, STREAM_SIZE))
+    parts = stream_predictions(predictor, inputs, 32, "a file")
+    _, first = next(parts)
     per_input = row.count("\n")
     assert len(first) == STREAM_SIZE and "0" in str(first[0]) and str(STREAM_SIZE - 1) in str(first[-1])
     assert STREAM_SIZE * per_input <= lines_read[0] <= STREAM_SIZE * per_input + 2
     last = ROWS * per_input + header.count("\n") + 1
     with pytest.raises(DataError, match=rf"{name}, line {last}\b"):
-        list(pairs)
+        list(parts)
 
 
 LISTS = {  # task -> the beginning of a JSON file, an item, its end with a fault, and what is said of that
@@ -101,11 +103,11 @@ def test_a_list_of_json_is_read_as_it_is_answered(task, tmp_path, monkeypatch):
     monkeypatch.setattr(strict_json, "loads", lambda text: taken.append(text) or loads(text))
     monkeypatch.setattr(json_lists, "CHARACTERS", 100)
     predictor = Answers(task)
-    pairs = stream_predictions(predictor, predictor.inputs(Question(input_file=str(path))), 32, "a file")
-    assert len(list(itertools.islice(pairs, STREAM_SIZE))) == STREAM_SIZE
+    parts = stream_predictions(predictor, predictor.inputs(Question(input_file=str(path))), 32, "a file")
+    assert len(next(parts)[1]) == STREAM_SIZE
     assert STREAM_SIZE <= len(taken) <= STREAM_SIZE + 5 and max(map(len, taken)) < 100
     with pytest.raises(DataError, match=fault):
-        list(pairs)
+        list(parts)
 
 
 def test_stories_are_read_as_they_are_answered(lines_read, tmp_path):
@@ -145,7 +147,7 @@ def test_plain_rows_are_written_as_all_others(ending, tmp_path):
     predictor = Answers("classify")
     predictor.header, predictor.row = lambda: ["=label", "n"], lambda asked, prediction: prediction
     out = tmp_path / f"out.{ending}"
-    write(str(out), predictor, [(row, row) for row in rows])
+    write(str(out), predictor, [(rows, rows)])
     with open(out, encoding="utf-8", newline="") as file:
         found = list(csv.reader(file, delimiter="\t" if ending == "tsv" else ","))
     assert found == [["'=label", "n"], *([for_cell(cell) for cell in row] for row in rows)]

@@ -1,6 +1,7 @@
 """Sums of rows give the answers of fastText's classifier, whatever a word is made of and whatever stands in a text."""
 
 import dataclasses
+import types
 
 import keras
 import numpy as np
@@ -15,10 +16,12 @@ from data_pipelines.text.plain_units import WordTokenizer
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.helpers.invocation import invoke
 from xmodels.interfaces.reading import reading_without_system
+from xmodels.jobs.predict.write import write
 from xmodels.models.fasttext_classifier import FastTextClassifier, FastTextClassifierConfig
 from xmodels.runs.fine_tuned import load_predictor
 from xmodels.tasks.base import answer
 from xmodels.tasks.classify import row_sums
+from xmodels.tasks.classify.answer import Predictions, Predictor, predictions_of
 from xmodels.tasks.classify.task import Classify
 from xmodels.tasks.multi_label.task import MultiLabel
 
@@ -142,6 +145,23 @@ def test_a_table_of_bytes_finds_all_parts_and_no_other():
     assert numbers.tolist() == [*range(len(words))][::-1] + [-1, at("é30"), 0, at("é3"), -1]
 
 
+@pytest.mark.parametrize("labels", [("a", "é_.1"), ("=1+1", "b"), ("a b", "c%d"), ("x\u2028", "y")])
+def test_rows_of_many_predictions_are_those_of_each(labels, tmp_path):
+    draw = np.random.default_rng(0)
+    outputs = {"label_ids": draw.integers(0, 2, 20), "probabilities": draw.random((20, 2), np.float32)}
+    predictor = object.__new__(Predictor)
+    predictor.task = types.SimpleNamespace(label_names=labels)
+    many, each = Predictions(outputs, labels), predictions_of(outputs, labels)
+    assert len(many) == 20 and list(many) == each and [many[place] for place in range(20)] == each
+    asked = [("text",)] * 7 + [None] + [("text",)] * 13
+    for ending in ("tsv", "csv", "jsonl"):
+        for name, predictions in (("many", many), ("each", each)):
+            write(str(tmp_path / f"{name}.{ending}"), predictor, [(asked, predictions)])
+        found = (tmp_path / f"many.{ending}").read_bytes()
+        assert found == (tmp_path / f"each.{ending}").read_bytes() and found.count(b"\n") == 21 + (ending != "jsonl")
+    assert (many.plain_rows(",") is None) == (labels[0] != "a")
+
+
 def test_other_networks_heads_and_tokenizers_are_left_to_the_network():
     network, task = make()
     tokenizer = OpenWordTokenizer(VOCABULARY)
@@ -188,7 +208,7 @@ def test_a_run_answers_many_texts_as_it_answers_few(flags, tmp_path, monkeypatch
     monkeypatch.setattr(row_sums.RowSums, "logits", lambda self, texts: np.full((len(texts), 2), 0.5, np.float32))
     assert len(set(predictor.predict(asked[:1])[0].probabilities.values())) == 1  # what is there answers one text, too
     monkeypatch.undo()
-    (tmp_path / "asked.txt").write_text("\n".join(text or "-" for text in TEXTS[3:] * 12), "utf-8")
+    (tmp_path / "asked.txt").write_text("\n".join([*TEXTS[3:], ""] * 12), "utf-8")
     question = {"model_dir": tmp_path / "run", "input_file": tmp_path / "asked.txt"}
     assert invoke("predict", **question, output_file=tmp_path / "sums.tsv") == 0
     monkeypatch.setattr(row_sums, "FEWEST", 10**9)

@@ -1,17 +1,14 @@
 """Asks a fine-tuned run, or a masked language model, about texts."""
 
-import csv
 import itertools
-import json
 import os
-import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from data_pipelines.errors import UsageError, name_source
-from data_pipelines.escaping import for_cell, for_terminal_line
+from data_pipelines.escaping import for_terminal_line
 from data_pipelines.files import whole_file
 from data_pipelines.options.declaration import values_of
 from data_pipelines.paths import check_output
@@ -21,14 +18,13 @@ from xmodels.conversion import convert, names
 from xmodels.jobs.device_options import answer_scope
 from xmodels.jobs.predict import fill_mask
 from xmodels.jobs.predict.options import Options
+from xmodels.jobs.predict.write import write
 from xmodels.jobs.shares import Share, count_rows, share_of
 from xmodels.runs import fine_tuned
 from xmodels.runs import folder as run_folder
 from xmodels.tasks.base.answer import Predictor, Question
 from xmodels.tasks.base.score import predict as predict_all
 from xmodels.tasks.base.score import print_cuts
-
-JSON_LINES = ".jsonl"
 
 
 def load_predictor(model_dir: str) -> Predictor:
@@ -72,12 +68,13 @@ def predict(options: Options) -> list[dict | None]:
             return []
         inputs = list(inputs)
     there = [asked for asked in inputs if asked is not None]
-    found = iter(predict_all(predictor, there, options.batch_size, input_file or "--text"))
-    predictions = [None if asked is None else next(found) for asked in inputs]
+    found = predict_all(predictor, there, options.batch_size, input_file or "--text")
+    each = iter(found)
+    predictions = [None if asked is None else next(each) for asked in inputs]
     if text is not None:
         print("\n".join(map(for_terminal_line, predictor.describe_prediction(inputs[0], predictions[0]))))
     elif output_file:
-        write(output_file, predictor, zip(inputs, predictions, strict=True))
+        write(output_file, predictor, [(inputs, found)])
     else:
         for asked, prediction in zip(inputs, predictions, strict=True):
             print("" if asked is None else for_terminal_line(predictor.line(asked, prediction)))
@@ -91,8 +88,8 @@ def predict_share(share: Share, predictor: Predictor, question: Question, batch_
     def make(path: str) -> None:
         rows = share.rows(count_rows(predictor.inputs(question)))
         inputs = itertools.islice(predictor.inputs(question), rows.start, rows.stop)
-        pairs = stream_predictions(predictor, inputs, batch_size, question.input_file)
-        write(path, predictor, pairs, has_header=share.index == 0)
+        parts = stream_predictions(predictor, inputs, batch_size, question.input_file)
+        write(path, predictor, parts, has_header=share.index == 0)
 
     def join(paths: Sequence[str]) -> None:
         with whole_file(share.output) as file:
@@ -103,50 +100,16 @@ def predict_share(share: Share, predictor: Predictor, question: Question, batch_
     share.work(make, join)
 
 
-def stream_predictions(predictor: Predictor, inputs: Iterator, batch_size: int, source: str) -> Iterator[tuple]:
-    """Yields each input and its prediction, None for a blank line; some are in memory at once. Says at the end how many were
-    cut."""
+def stream_predictions(
+    predictor: Predictor, inputs: Iterator, batch_size: int, source: str
+) -> Iterator[tuple[list, Sequence]]:
+    """Yields inputs, None for a blank line, and the predictions of those that are none; some are in memory at once. Says at the
+    end how many were cut."""
     inputs, cut = iter(inputs), cuts.Cuts()
     keep_loaded()
     while chunk := list(itertools.islice(inputs, predictor.stream_size)):
         with cuts.count_cuts() as more:
-            found = iter(predictor.predict([asked for asked in chunk if asked is not None], batch_size))
+            found = predictor.predict_stream([asked for asked in chunk if asked is not None], batch_size)
         cut += more
-        yield from ((asked, None if asked is None else next(found)) for asked in chunk)
+        yield chunk, found
     print_cuts(source, cut, predictor)
-
-
-def write(path: str, predictor: Predictor, pairs: Iterable[tuple], has_header: bool = True) -> None:
-    """Writes an answer a line, as JSON or as a table; the file is there whole or not at all.
-
-    Args:
-        pairs: of inputs, None for a blank line, and predictions.
-        has_header: of a table: whether it begins with the names of its columns.
-    """
-    count = blanks = 0
-    with whole_file(path, "w") as file:
-        if path.endswith(JSON_LINES):
-            for asked, prediction in pairs:
-                count, blanks = count + 1, blanks + (asked is None)
-                record = None if asked is None else predictor.record(asked, prediction)
-                file.write(json.dumps(record, ensure_ascii=False) + "\n")
-        else:
-            delimiter = "," if path.lower().endswith(".csv") else "\t"
-            writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-            # Most rows are such that `for_cell` and the writer change nothing.
-            plain = re.compile(rf"\w[\w.]*({delimiter}\w[\w.]*)*")
-            header = list(map(for_cell, predictor.header()))
-            if has_header:
-                writer.writerow(header)
-            for asked, prediction in pairs:
-                count, blanks = count + 1, blanks + (asked is None)
-                cells = [""] * len(header) if asked is None else predictor.row(asked, prediction)
-                line = delimiter.join(map(str, cells))
-                if plain.fullmatch(line) and line.count(delimiter) == len(cells) - 1:
-                    file.write(f"{line}\n")
-                else:
-                    writer.writerow([for_cell(str(cell)) for cell in cells])
-    print(
-        f"{path}: {count - blanks:,} {predictor.answers}"
-        + (f", {blanks:,} empty rows for blank lines." if blanks else ".")
-    )

@@ -155,6 +155,10 @@ class Predictor(Forms):
                 progress(len(rows))
         return found
 
+    def predict_stream(self, inputs: Sequence, batch_size: int) -> Sequence:
+        """Predicts `stream_size` inputs or fewer. Returns what `predict` does, which may be made as it is asked for."""
+        return self.predict(inputs, batch_size)
+
     def batch_of(self, features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Returns the features of the rows of a batch without what is padding in all of them."""
         return without_padding(features)

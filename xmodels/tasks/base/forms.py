@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 SHOWN = 10  # labels, the likeliest ones
+PLAIN_CELL = r"\w[\w.]*"  # a cell that is written as it is
 PROBABILITIES = "probabilities"  # in a table, a column for each label
 
 
@@ -43,6 +44,10 @@ class Forms:
         """Returns the values of these columns for one input; what its record leaves out is empty."""
         record = self.record(asked, prediction)
         return [cell for name in self.table for cell in cells(record.get(name, ""), self.separator)]
+
+    def plain_rows(self, predictions: Sequence, delimiter: str) -> str | None:
+        """Returns the rows of many predictions, a line each, all of whose cells are plain; None where rows are made one by one."""
+        return None
 
     def line(self, asked, prediction) -> str:
         """Returns the line that is printed for one input of a file."""

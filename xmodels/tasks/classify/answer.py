@@ -2,13 +2,16 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
 
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.text.framing import pack_texts
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.description import TASK_FILE
-from xmodels.tasks.base.forms import SHOWN, LabelForms
+from xmodels.tasks.base.forms import PLAIN_CELL, SHOWN, LabelForms
 from xmodels.tasks.classify import row_sums
 
 ADVICE = {  # for inputs of another number of texts than the key
@@ -25,6 +28,36 @@ class Prediction:
 
     label: str
     probabilities: dict[str, float]
+
+
+class Predictions(Sequence):
+    """Predictions of many inputs; each is made when it is asked for.
+
+    Args:
+        outputs: of the network, `label_ids` (N,) and `probabilities` (N, C).
+        labels: the names of all.
+    """
+
+    def __init__(self, outputs: dict, labels: Sequence[str]):
+        self.label_ids, self.probabilities, self.labels = outputs["label_ids"], outputs["probabilities"], labels
+
+    def __len__(self) -> int:
+        return len(self.label_ids)
+
+    def __getitem__(self, place):
+        outputs = {"label_ids": self.label_ids[place, None], "probabilities": self.probabilities[place, None]}
+        return predictions_of(outputs, self.labels)[0]
+
+    def __iter__(self):
+        return iter(predictions_of(vars(self), self.labels))
+
+    def plain_rows(self, delimiter: str) -> str | None:
+        """Returns a line for each: its label and all probabilities. None where a label is more than a plain cell."""
+        if not all(map(re.compile(PLAIN_CELL).fullmatch, self.labels)):
+            return None
+        numbers = f"{delimiter}%.6f" * len(self.labels)
+        rows = np.array([f"{label}{numbers}\n" for label in self.labels], object)[self.label_ids]
+        return "".join(rows) % tuple(self.probabilities.ravel().tolist())
 
 
 def predictions_of(outputs: dict, labels: Sequence[str]) -> list[Prediction]:
@@ -113,17 +146,34 @@ class Predictor(LabelForms, TextPredictor):
         return answer.compile_answer(self.task.predict)
 
     def predict(self, inputs, batch_size=32, progress=lambda count: None):
-        few = len(inputs) < row_sums.FEWEST and "sums" not in vars(self)  # sums that are there serve one text too
-        if not inputs or few or len(inputs[0]) != 1 or self.sums is None:
+        if not self._has_sums(inputs):
             return super().predict(inputs, batch_size, progress)
-        self._check(inputs)  # of all of them, before the first is answered
         found = []
-        for first in range(0, len(inputs), row_sums.AT_ONCE):
-            asked = inputs[first : first + row_sums.AT_ONCE]
-            logits = self.sums.logits([text for (text,) in asked])
-            found += self.predictions(asked, {}, self._answer_logits({"logits": logits}))
+        for asked, outputs in self._outputs_by_sums(inputs):
+            found += self.predictions(asked, {}, outputs)
             progress(len(asked))
         return found
+
+    def predict_stream(self, inputs, batch_size):
+        if not self._has_sums(inputs) or type(self).predictions is not Predictor.predictions:
+            return self.predict(inputs, batch_size)
+        outputs = [outputs for _, outputs in self._outputs_by_sums(inputs)]
+        return Predictions({name: np.concatenate([each[name] for each in outputs]) for name in outputs[0]}, self.labels)
+
+    def _has_sums(self, inputs: Sequence) -> bool:
+        few = len(inputs) < row_sums.FEWEST and "sums" not in vars(self)  # sums that are there serve one text too
+        return len(inputs) > 0 and not few and len(inputs[0]) == 1 and self.sums is not None
+
+    def _outputs_by_sums(self, inputs: Sequence) -> Iterator[tuple[Sequence, dict]]:
+        self._check(inputs)  # of all of them, before the first is answered
+        for first in range(0, len(inputs), row_sums.AT_ONCE):
+            asked = inputs[first : first + row_sums.AT_ONCE]
+            yield asked, self._answer_logits({"logits": self.sums.logits([text for (text,) in asked])})
+
+    def plain_rows(self, predictions, delimiter):
+        if isinstance(predictions, Predictions) and self.table is LabelForms.table:
+            return predictions.plain_rows(delimiter)
+        return None
 
     def predictions(self, inputs, features, outputs):
         return predictions_of(outputs, self.labels)
