@@ -44,3 +44,16 @@ def test_a_network_that_is_read_has_its_weights_and_draws_no_others_from_what_fo
     assert found.keys() == values.keys()
     for each, value in values.items():
         np.testing.assert_array_equal(found[each], value, err_msg=each)
+
+
+@pytest.mark.parametrize("make", [initialization.RandomNormal, initialization.RandomUniform])
+def test_a_large_table_is_drawn_in_parts(make, monkeypatch):
+    monkeypatch.setattr(initialization, "MOST_AT_ONCE", 1000)
+    monkeypatch.setattr(initialization, "OF_PART", 300)
+    initializer = make(seed=5)
+    small, large = np.array(initializer((100, 10))), np.array(initializer((505, 10)))
+    assert large.shape == (505, 10) and len(np.unique(large, axis=0)) == 505
+    assert abs(large.mean()) < 0.003 and large.std() == pytest.approx(small.std(), rel=0.05)
+    np.testing.assert_array_equal(np.array(initializer((505, 10))), large)
+    assert np.array(make(seed=6)((505, 10))).ravel()[0] != large.ravel()[0]
+    assert np.array(initializer((505, 10), dtype="float16")).dtype == "float16"

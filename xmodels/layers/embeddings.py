@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from xmodels.layers.dropout import Dropout
-from xmodels.layers.initialization import Initialization, bert
+from xmodels.layers.initialization import Initialization, RandomUniform, bert
 from xmodels.layers.layer import Layer
 
 
@@ -132,7 +132,7 @@ class TokenPositionEmbedding(Layer):
 
 def word_vectors(vocabulary_size: int, embedding_dim: int, **kwargs) -> keras.layers.Embedding:
     """Returns an embedding layer whose initial vectors are as large as trained ones: uniform(-0.25, 0.25) (Kim, 2014, section 3.1)."""
-    initializer = keras.initializers.RandomUniform(-0.25, 0.25)
+    initializer = RandomUniform(-0.25, 0.25)
     return keras.layers.Embedding(vocabulary_size, embedding_dim, embeddings_initializer=initializer, **kwargs)
 
 

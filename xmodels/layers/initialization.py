@@ -9,6 +9,7 @@ from collections.abc import Callable
 import keras
 
 Make = Callable[[], keras.initializers.Initializer]
+MOST_AT_ONCE, OF_PART = 1 << 25, 1 << 22  # numbers that are drawn at once, and those of a part of a larger table
 _is_loading = contextvars.ContextVar("_is_loading", default=False)
 
 
@@ -23,25 +24,37 @@ def loading():
         _is_loading.reset(token)
 
 
-class ZerosWhileLoading(keras.initializers.Initializer):
-    """A mixin for initializers that draw."""
+class Drawn(keras.initializers.Initializer):
+    """A mixin for initializers that draw: not while weights are loaded, and large tables in parts.
+
+    A draw takes three times the memory of its numbers, which TensorFlow's allocator keeps. Rows of a part have a seed of their own.
+    """
 
     def __call__(self, shape, dtype=None):
-        return keras.ops.zeros(shape, dtype) if _is_loading.get() else super().__call__(shape, dtype)
+        if _is_loading.get():
+            return keras.ops.zeros(shape, dtype)
+        if math.prod(shape) <= MOST_AT_ONCE or not isinstance(self.seed, int):
+            return super().__call__(shape, dtype)
+        rows = max(1, OF_PART // math.prod(shape[1:]))
+        parts = []
+        for first in range(0, shape[0], rows):
+            part = type(self).from_config({**self.get_config(), "seed": self.seed + first})
+            parts.append(part((min(rows, shape[0] - first), *shape[1:]), dtype))
+        return keras.ops.concatenate(parts)
 
 
 @keras.saving.register_keras_serializable("xmodels")
-class TruncatedNormal(ZerosWhileLoading, keras.initializers.TruncatedNormal):
+class TruncatedNormal(Drawn, keras.initializers.TruncatedNormal):
     """That of Keras."""
 
 
 @keras.saving.register_keras_serializable("xmodels")
-class RandomNormal(ZerosWhileLoading, keras.initializers.RandomNormal):
+class RandomNormal(Drawn, keras.initializers.RandomNormal):
     """That of Keras."""
 
 
 @keras.saving.register_keras_serializable("xmodels")
-class RandomUniform(ZerosWhileLoading, keras.initializers.RandomUniform):
+class RandomUniform(Drawn, keras.initializers.RandomUniform):
     """That of Keras."""
 
 

@@ -6,6 +6,7 @@ All of it is computed from the bytes of words, so words that the vocabulary lack
 import keras
 from keras import ops
 
+from xmodels.layers.initialization import RandomUniform
 from xmodels.layers.layer import Layer
 
 # Of FNV-1a, as `data_pipelines.text.subwords` computes it; and of the characters of `data_pipelines.units.characters`.
@@ -97,7 +98,7 @@ class WordRows(Layer):
         self.config = config
         bound = 1.0 / config.hidden_dim
         rows = config.vocabulary_size + (config.kept_buckets or config.buckets)
-        uniform = keras.initializers.RandomUniform(-bound, bound)
+        uniform = RandomUniform(-bound, bound)
         self.table = keras.layers.Embedding(rows, config.hidden_dim, uniform, name="table")
         self.table.build(None)
         self.kept = None

@@ -10,7 +10,7 @@ import importlib.util
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from safetensors import SafetensorError
@@ -136,9 +136,18 @@ def _sizes(config: Config, values: Mapping[str, np.ndarray]) -> list[tuple[str, 
     return found
 
 
-def values_of(prefix: str, layer) -> dict[str, np.ndarray]:
+def values_of(prefix: str, layer, array_of: Callable = np.asarray) -> dict[str, np.ndarray]:
     """Returns the weights of a built layer as {`prefix`.name: array}; those of adapters are added to the kernels they change."""
-    return {f"{prefix}.{name}": np.asarray(variable) for name, variable in merged_weights(layer).items()}
+    return {f"{prefix}.{name}": array_of(variable) for name, variable in merged_weights(layer).items()}
+
+
+def view_of(variable) -> np.ndarray:
+    """Returns the numbers of a variable in its own memory where the backend shows that, otherwise a copy. They change with it."""
+    value = getattr(variable, "value", variable)
+    try:
+        return np.asarray(memoryview(value.read_value() if hasattr(value, "read_value") else value))
+    except (TypeError, ValueError, BufferError):  # such as bfloat16, a variable of several devices, or another backend
+        return np.asarray(variable)
 
 
 def build_with(network: type[Backbone], config: TokenConfig, values: Mapping[str, np.ndarray], source: str) -> Backbone:
@@ -224,9 +233,10 @@ def write_model(
         tokenizer: the description of the tokenizer, for tokenizer_config.json.
         system: the name of the system, that of its file in `xmodels/systems`.
     """
-    values = values_of("backbone", backbone)
+    # Views, which are written before anything changes: copies would be as large as the network.
+    values = values_of("backbone", backbone, view_of)
     if heads is not None:
-        values |= values_of(heads.prefix, heads)
+        values |= values_of(heads.prefix, heads, view_of)
     labels, pooling = getattr(heads, "label_names", None), getattr(heads, "pooling", None)
     counts, model = getattr(heads, "label_counts", None), name_of(type(backbone))
     write_values(path, model, backbone.config, values, vocabulary, tokenizer, labels, system, pooling, counts)

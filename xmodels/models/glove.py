@@ -5,6 +5,7 @@ import dataclasses
 import keras
 from keras import ops
 
+from xmodels.layers.initialization import RandomUniform
 from xmodels.models.backbone import Backbone
 from xmodels.models.config import TokenConfig
 
@@ -45,7 +46,7 @@ class Glove(Backbone):
         bound = 0.5 / width
 
         def table(columns: int, end: str):
-            initializer = keras.initializers.RandomUniform(-bound, bound)
+            initializer = RandomUniform(-bound, bound)
             layer = keras.layers.Embedding(rows, columns, initializer, name=f"{name}_{end}")
             layer.build(None)
             return layer

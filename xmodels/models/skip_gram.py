@@ -6,6 +6,7 @@ from typing import ClassVar
 import keras
 from keras import ops
 
+from xmodels.layers.initialization import RandomUniform
 from xmodels.models.backbone import Backbone
 from xmodels.models.config import TokenConfig
 
@@ -41,7 +42,7 @@ class SkipGram(Backbone):
         super().__init__(config, **kwargs)
         bound = 0.5 / config.hidden_dim
         size = config.vocabulary_size, config.hidden_dim
-        self.words = keras.layers.Embedding(*size, keras.initializers.RandomUniform(-bound, bound), name="words")
+        self.words = keras.layers.Embedding(*size, RandomUniform(-bound, bound), name="words")
         self.contexts = keras.layers.Embedding(*size, "zeros", name="contexts")
         self.contexts.build(None)
 

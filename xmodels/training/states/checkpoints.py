@@ -19,7 +19,7 @@ from data_pipelines.files import check_own, file_sha256, own_folder, remove_own,
 from data_pipelines.schema import Count, Location, Positive, Sha256, convert
 from xmodels.models.adapters import adapter_weights
 from xmodels.models.backbone import named_weights
-from xmodels.models.folder import read_json, read_weights, report_misfits, write_weights
+from xmodels.models.folder import read_json, read_weights, report_misfits, view_of, write_weights
 from xmodels.training.step.streams import ONLY
 from xmodels.training.watching.progress import print_status
 
@@ -154,7 +154,7 @@ def optimizer_variables(learner) -> dict:
 
 
 def _optimizer_values(learner) -> dict[str, np.ndarray]:
-    return {name: np.atleast_1d(v.numpy()) for name, v in optimizer_variables(learner).items()}
+    return {name: np.atleast_1d(view_of(v)) for name, v in optimizer_variables(learner).items()}
 
 
 def save(folder: str, learner, state: State, keep: int = 2) -> str:
@@ -167,7 +167,7 @@ def save(folder: str, learner, state: State, keep: int = 2) -> str:
             remove_own(os.path.join(folder, name), reversed(FILES))
     temporary = temporary_name(path)
     os.makedirs(temporary)
-    weights = {name: np.asarray(weight) for name, weight in kept_weights(learner).items()}
+    weights = {name: view_of(weight) for name, weight in kept_weights(learner).items()}
     for name, values in ((WEIGHTS, weights), (OPTIMIZER, _optimizer_values(learner))):
         write_weights({n: np.ascontiguousarray(v) for n, v in values.items()}, os.path.join(temporary, name))
         _to_disk(os.path.join(temporary, name))
