@@ -32,7 +32,7 @@ DOORS = {
     "xmodels.interfaces": {"xmodels.layers", "xmodels.models", "xmodels.objectives", "data_pipelines.errors", "data_pipelines.text"},
     "xmodels.tasks": {"xmodels.layers", "xmodels.objectives", "xmodels.decoding", "xmodels.models", "xmodels.interfaces",
                       "xmodels.systems", "xmodels.training.watching.progress",
-                      "xmodels.training.finetuning",
+                      "xmodels.training.finetuning", "xmodels.retrieval.word_scores", "xmodels.retrieval.words",
                       "data_pipelines"},
     "xmodels.training": {"xmodels.objectives.base", "xmodels.models.adapters", "xmodels.models.backbone", "xmodels.models.config",
                          "xmodels.models.folder",

@@ -1,11 +1,16 @@
 """What vectors of words know: neighbours, similarities and analogies."""
 
+import dataclasses
+import json
+
 import numpy as np
 import pytest
 
-from data_pipelines.errors import DataError
+from data_pipelines.errors import CheckpointError, DataError, UsageError
 from tests.helpers.invocation import invoke
 from xmodels.conversion import word_vectors
+from xmodels.jobs.early import check_evaluation
+from xmodels.jobs.evaluate.options import Options
 from xmodels.jobs.neighbours.picture import draw, places
 from xmodels.retrieval.words import Analogies, Words, analogies, read_analogies, read_pairs, similarity
 
@@ -95,6 +100,43 @@ def test_files_and_commands(tmp_path, capsys):
         assert invoke("evaluate_vectors", vectors=vectors, **more) != 0
         assert message in capsys.readouterr().err
     assert invoke("neighbours", vectors=vectors, words="horse") == 2 and "has no vector" in capsys.readouterr().err
+
+
+def test_evaluate_scores_vectors_as_a_task(tmp_path, capsys):
+    (tmp_path / "pairs.csv").write_text("Man,boy,9\nman,king,5\nman,fish,0\nhorse,man,3\n", "utf-8")
+    (tmp_path / "questions.txt").write_text(": royal\nman woman king queen\nman woman king fish\n", "utf-8")
+    word_vectors.write_text(f"{tmp_path}/vectors.txt", WORDS, VECTORS)
+    given = {"model_dir": f"word2vec:{tmp_path}/vectors.txt", "output_file": tmp_path / "scores.json"}
+    pairs = {"task": "word_similarity", "test_file": tmp_path / "pairs.csv"}
+    questions = {"task": "analogy", "test_file": tmp_path / "questions.txt"}
+    assert invoke("evaluate", **given, **pairs, lower_case="true") == 0
+    scores = json.loads((tmp_path / "scores.json").read_text("utf-8"))
+    assert scores == {"spearman": pytest.approx(1.0), "pairs": 3, "pairs_left_out": 1}
+    for more, right in (({"method": "multiply"}, [0.5, 2, 0]), ({"vocabulary_limit": 4}, [1.0, 1, 1])):
+        assert invoke("evaluate", **given, **questions, **more) == 0
+        assert [*json.loads((tmp_path / "scores.json").read_text("utf-8")).values()] == right
+    capsys.readouterr()
+    missing = {"model_dir": f"glove:{tmp_path}/none.txt"}
+    for flags, message in (
+        (given | pairs, "2 have vectors of both words"), (given | pairs | {"method": "multiply"}, "has no such flag"),
+        (given | questions | missing, "No such file"), (given | pairs | {"test_file": tmp_path / "none.csv"}, "no such file"),
+    ):  # fmt: skip
+        assert invoke("evaluate", **flags) != 0
+        assert message in capsys.readouterr().err
+
+
+def test_the_early_check_of_evaluate_knows_files_of_vectors(tmp_path):
+    (tmp_path / "vectors.txt").write_text("", "utf-8")
+    asked = Options(model_dir=f"word2vec:{tmp_path}/vectors.txt", test_file=f"{tmp_path}/vectors.txt", task="analogy")
+    check_evaluation(asked)
+    with pytest.raises(UsageError, match="is a file of word vectors. Give --task=analogy or --task=word_similarity"):
+        check_evaluation(dataclasses.replace(asked, task="auto"))
+    with pytest.raises(DataError, match="--model_dir=.*none.txt: no such file"):
+        check_evaluation(dataclasses.replace(asked, model_dir=f"glove:{tmp_path}/none.txt"))
+    with pytest.raises(DataError, match="--test_file=.*none.csv: no such file"):
+        check_evaluation(dataclasses.replace(asked, test_file=f"{tmp_path}/none.csv"))
+    with pytest.raises(CheckpointError, match="no such checkpoint"):
+        check_evaluation(dataclasses.replace(asked, model_dir=f"{tmp_path}/run"))
 
 
 def test_a_map_keeps_near_what_is_near():

@@ -13,7 +13,7 @@ from data_pipelines.records.manifest import Manifest
 from data_pipelines.strict_yaml import variables_of
 from xmodels import systems
 from xmodels.comparison.checks import check_files, read_plan
-from xmodels.conversion import names
+from xmodels.conversion import names, vectors
 from xmodels.export import formats
 from xmodels.jobs.multitask.tasks_file import read_tasks_file as read_tasks
 from xmodels.runs import preflight
@@ -65,9 +65,31 @@ def check_comparison(options) -> None:
     check_files(*read_plan(options.plan, variables_of(options.set)))
 
 
+def check_evaluation(options) -> None:
+    """Raises what `check_usage` does. Some tasks take a file of word vectors in place of a run."""
+    kind, _, path = options.model_dir.partition(":")
+    if not path or importlib.util.find_spec(f"{vectors.__name__}.{kind}") is None:
+        check_usage(options)
+    elif getattr(find.options_class(options.task, find.EVALUATE), "READS_VECTORS", False):
+        _check_file("model_dir", path)
+        check_paths(options)
+    elif kind in names.FORMATS:  # a network of this format, too
+        check_usage(options)
+    else:
+        wanted = [n for n in find.names() if getattr(find.options_class(n, find.EVALUATE), "READS_VECTORS", False)]
+        raise UsageError(
+            f"--model_dir={options.model_dir}: is a file of word vectors. Give --task={' or --task='.join(wanted)}."
+        )
+
+
 def check_usage(options) -> None:
     """Raises what is wrong with the folder of a finished run, or with files to read or write."""
     check_checkpoint(options.model_dir)
+    check_paths(options)
+
+
+def check_paths(options) -> None:
+    """Raises what is wrong with files to read or write, or with folders of vectors."""
     check_output(getattr(options, "output_file", None), overwrite=getattr(options, "overwrite", True))
     for name in ("input_file", "train_file", "test_file", "target_file"):
         if not SEVERAL.intersection(path := getattr(options, name, None) or ""):

@@ -3,11 +3,15 @@ predicts or writes texts."""
 
 import dataclasses
 import os
+from collections.abc import Sequence
+
+import numpy as np
 
 from data_pipelines import checksums
 from data_pipelines.errors import CheckpointError
 from data_pipelines.files import write_json
 from data_pipelines.schema import Location, convert
+from xmodels.conversion import word_vectors
 from xmodels.interfaces.loaded import Identity, Loaded
 from xmodels.interfaces.reading import plain_reading
 from xmodels.models import folder
@@ -206,6 +210,10 @@ class Source:
     def columns(self) -> dict[str, str | None]:
         """Returns the columns that `finetune` was given, as `read_given_columns`."""
         return read_given_columns(self.path)
+
+    def word_vectors(self) -> tuple[Sequence[str], np.ndarray]:
+        """Returns words and their vectors, as `conversion.word_vectors.read`."""
+        return word_vectors.read(self.path)
 
 
 def load_predictor(path: str):

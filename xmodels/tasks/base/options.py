@@ -9,6 +9,7 @@ from xmodels.layers.poolings import CHOICES, JOINT
 
 LABELS, HEAD = "Labels of texts (docs/classify.md)", "Head of the task"  # sections of `--help`
 LANGUAGE_MODELS = "Language models (docs/evaluation.md)"
+WORDS = "Vectors of words (docs/word_vectors.md)"
 EARLY_EXIT = "Early exit (docs/fast_classify.md)"
 TEACHER = "Learning from a teacher (docs/classify.md)"
 
@@ -106,3 +107,17 @@ def best_metric_option(help: str, choices: tuple[str, ...]) -> str | None:
     """Returns a field for the score that chooses the best epoch; the first choice is the default."""
     text = f"Score on eval_file that chooses the best epoch: {help} Default: the first."
     return option(None, text, section=LABELS, choices=choices, structural=True)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WordOptions:
+    """Which words of a file of vectors are asked.
+
+    Attributes:
+        READS_VECTORS: that `model_dir` may be such a file.
+    """
+
+    READS_VECTORS: ClassVar[bool] = True
+
+    vocabulary_limit: int = option(0, "Keep only so many of the first words, which are the most frequent ones. 0: all.", section=WORDS, minimum=0)  # fmt: skip
+    lower_case: bool = option(False, "Ignore the case of letters.")

@@ -1,7 +1,9 @@
 """Where a task gets a checkpoint from. `xmodels.runs` opens it, so that tasks know neither runs nor the formats of others."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
+
+import numpy as np
 
 from xmodels.interfaces.loaded import Identity, Loaded
 from xmodels.tasks.base.description import TaskDescription
@@ -27,3 +29,6 @@ class Source(Protocol):
 
     def columns(self) -> dict[str, str | None]:
         """Returns {flag: value} of the columns that `finetune` was given; None for those not given."""
+
+    def word_vectors(self) -> tuple[Sequence[str], np.ndarray]:
+        """Returns words and their vectors, float32 (V, D), of a run or of a file such as word2vec:FILE."""
