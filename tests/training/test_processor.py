@@ -6,7 +6,7 @@ import pytest
 
 from xmodels.jobs import verbs
 from xmodels.jobs.average_checkpoints.options import Options
-from xmodels.training.devices.processor import multiplies_bfloat16, prefer_onednn, uses_onednn
+from xmodels.training.devices.processor import is_narrow, multiplies_bfloat16, prefer_onednn, uses_onednn
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,19 @@ def test_the_command_line_asks_before_tensorflow_is_imported(monkeypatch):
     monkeypatch.setattr(verbs, "resolve", lambda name: asked.append(name) or (lambda options: None))
     verbs.run(Options(model_dir="x", output_dir="y"))
     assert asked == ["onednn", Options.JOB]
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "narrow"),
+    [
+        (AVX2, {}, True),
+        (VNNI, {}, False),
+        (VNNI, {"ONEDNN_MAX_CPU_ISA": "avx2"}, True),
+        (VNNI, {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}, False),
+        ("flags\t\t: fpu sse4_2\n", {"ONEDNN_MAX_CPU_ISA": "AVX2"}, False),
+        ("Features\t: fp asimd\n", {}, False),
+    ],
+)
+def test_which_processors_multiply_by_avx2(text, environ, narrow, tmp_path):
+    (tmp_path / "cpuinfo").write_text(text)
+    assert is_narrow(environ, str(tmp_path / "cpuinfo")) is narrow

@@ -7,6 +7,7 @@ from xmodels.layers.activations import activation
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.initialization import Initialization
 from xmodels.layers.layer import Layer
+from xmodels.layers.wide_products import Dense
 
 
 class FeedForward(Layer):
@@ -52,4 +53,4 @@ class GatedFeedForward(FeedForward):
 
 
 def dense(width: int, initializer, use_bias: bool, name: str) -> keras.layers.Dense:
-    return keras.layers.Dense(width, use_bias=use_bias, kernel_initializer=initializer, name=name)
+    return Dense(width, use_bias=use_bias, kernel_initializer=initializer, name=name)

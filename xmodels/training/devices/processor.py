@@ -3,13 +3,15 @@
 import os
 import re
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 
 CPUINFO = "/proc/cpuinfo"
 BFLOAT16 = ("avx512_bf16", "amx_bf16")  # sets of instructions that multiply bfloat16
 # With one of these, TensorFlow uses oneDNN by itself (IsMklEnabled in tsl/platform and tensorflow/core/util/port.cc).
 BRINGS_ONEDNN = ("avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "amx_int8", "amx_bf16")
 ONEDNN = "TF_ENABLE_ONEDNN_OPTS"  # the variable by which TensorFlow is told, before it is imported
+
+MOST = "ONEDNN_MAX_CPU_ISA"  # the variable by which oneDNN is told to use no wider instructions
 
 
 def instruction_sets(path: str = CPUINFO) -> frozenset[str] | None:
@@ -44,3 +46,10 @@ def uses_onednn(environ: MutableMapping[str, str] = os.environ, path: str = CPUI
         return told in ("1", "true")
     found = instruction_sets(path)
     return None if found is None else not found.isdisjoint(BRINGS_ONEDNN)
+
+
+def is_narrow(environ: Mapping[str, str] = os.environ, path: str = CPUINFO) -> bool:
+    """Returns whether oneDNN multiplies by AVX2, since the processor has nothing wider or the environment says so."""
+    found = instruction_sets(path) or frozenset()
+    limited = environ.get(MOST, "").upper().startswith("AVX2")
+    return "avx2" in found and (limited or "avx512f" not in found)

@@ -10,7 +10,9 @@ import tensorflow as tf
 from data_pipelines.ops.seeds import fold
 from xmodels.layers.dropout import dropout_seed
 from xmodels.layers.rematerialization import rematerialized
+from xmodels.layers.wide_products import transposed_first
 from xmodels.models.backbone import named_weights
+from xmodels.training.devices import processor
 from xmodels.training.step.accumulation import accumulate
 from xmodels.training.step.carried import Carried
 from xmodels.training.step.first_batch import check_lengths
@@ -90,7 +92,13 @@ class StreamPass:
 
     def compute_gradients(self, batch, inverse, seed):
         """Returns the gradients of a micro-batch's share of the loss, the stacked (sum, weight) pairs, and the new memory."""
-        with tf.GradientTape() as tape, dropout_seed(seed), rematerialized(self.memory.rematerialize):
+        turned = not self.jit_compile and processor.is_narrow()
+        with (
+            tf.GradientTape() as tape,
+            dropout_seed(seed),
+            rematerialized(self.memory.rematerialize),
+            transposed_first(turned),
+        ):
             outputs, losses, metrics = self.objective.run(self.backbone, batch, training=True)
             loss = tf.add_n([losses[name][0] * inverse[i] for i, name in enumerate(self.loss_names)])
         gradients = tape.gradient(loss, [v.value for v in self.variables])
