@@ -5,6 +5,8 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers.small_learner import largest_difference, make_batches, make_learner, train, values
+from xmodels.layers import activations
+from xmodels.training.step import stream_pass
 from xmodels.training.step.learner import Memory
 from xmodels.training.watching.memory_estimate import training_memory
 
@@ -52,6 +54,28 @@ def test_moving_average_follows_its_formula_and_leaves_the_weights_alone():
         assert largest_difference(values(learner), expected) < 1e-6
         assert largest_difference(now, expected) > 1e-4
     assert largest_difference(values(learner), now) == 0.0
+
+
+@pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
+def test_compiled_activations_change_nothing(strategy, monkeypatch):
+    found = []
+    for many in (1 << 60, 1):
+        monkeypatch.setattr(activations, "MANY", many)
+        shapes = []
+        compile_once = stream_pass.compile_once
+        monkeypatch.setattr(
+            stream_pass,
+            "compile_once",
+            lambda f, compile_once=compile_once, shapes=shapes: shapes.append(f) or compile_once(f),
+        )
+        memory = Memory(2, rematerialize=True)
+        learner = make_learner(strategy, dropout=0.1, memory=memory, optimizer="adamw")
+        totals = train(learner, make_batches(3))
+        found.append((totals, values(learner), len(shapes)))
+    (plain, before, none), (compiled, after, some) = found
+    assert none == 0 < some
+    np.testing.assert_allclose(compiled, plain, rtol=1e-5)
+    assert largest_difference(after, before) < 1e-5
 
 
 @pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.long)])

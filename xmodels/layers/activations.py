@@ -1,45 +1,85 @@
 """Activations by the names that configurations use."""
 
+import contextlib
+import functools
 import math
+from collections.abc import Callable
 
 import keras
 from keras import ops
 
+# Numbers from which a compiled function pays: fewer stay in the caches of a processor between operations.
+MANY = 1 << 20
+_COMPILE: list[Callable | None] = []
+
+
+@contextlib.contextmanager
+def compiled(compile_function: Callable | None):
+    """Lets activations of many numbers be one compiled function instead of one operation after the other.
+
+    Args:
+        compile_function: maps a function of a tensor to a compiled one. It is called for each activation, always with one of the
+            same few functions. None leaves activations as they are.
+    """
+    _COMPILE.append(compile_function)
+    try:
+        yield
+    finally:
+        _COMPILE.pop()
+
 
 def gelu(x):
     """Returns 0.5 x (1 + erf(x / sqrt(2))), Hugging Face's "gelu": x Phi(x) (Hendrycks and Gimpel, 2016, arXiv 1606.08415)."""
-
-    def value_and_slope(x):
-        doubled = 1 + ops.erf(x * math.sqrt(0.5))
-        # LiteRT has no erf, but its converter knows gelu by this order of operations.
-        return 0.5 * x * doubled, 0.5 * doubled + x * ops.exp(-0.5 * (x * x)) * (1 / math.sqrt(2 * math.pi))
-
-    return _with_slope(x, value_and_slope)
+    return _with_slope(x, _gelu)
 
 
 def gelu_tanh(x):
     """Returns 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), the form of Google's BERT code."""
+    return _with_slope(x, _gelu_tanh)
+
+
+def _gelu(x):
+    """Returns the value and the slope of `gelu`."""
+    doubled = 1 + ops.erf(x * math.sqrt(0.5))
+    # LiteRT has no erf, but its converter knows gelu by this order of operations.
+    return 0.5 * x * doubled, 0.5 * doubled + x * ops.exp(-0.5 * (x * x)) * (1 / math.sqrt(2 * math.pi))
+
+
+def _gelu_tanh(x):
+    """Returns the value and the slope of `gelu_tanh`."""
     scale, cubic = 2 * math.sqrt(2 / math.pi), 2 * math.sqrt(2 / math.pi) * 0.044715
-
-    def value_and_slope(x):
-        square = x * x
-        share = ops.sigmoid(x * (scale + cubic * square))  # (1 + tanh(u)) / 2 is sigmoid(2 u)
-        value = x * share
-        return value, share + value * (1 - share) * (scale + 3 * cubic * square)
-
-    return _with_slope(x, value_and_slope)
+    square = x * x
+    share = ops.sigmoid(x * (scale + cubic * square))  # (1 + tanh(u)) / 2 is sigmoid(2 u)
+    value = x * share
+    return value, share + value * (1 - share) * (scale + 3 * cubic * square)
 
 
-def _with_slope(x, value_and_slope):
-    """Returns the value of a function of single numbers, computed in float32 or more.
+def _in_float32(function: Callable) -> Callable:
+    """Returns a function of a tensor that computes in float32 or more."""
+
+    @functools.wraps(function)
+    def both(x):
+        wide = x if keras.backend.standardize_dtype(x.dtype) == "float64" else ops.cast(x, "float32")
+        return tuple(ops.cast(each, x.dtype) for each in function(wide))
+
+    return both
+
+
+_BOTH = {function: _in_float32(function) for function in (_gelu, _gelu_tanh)}
+
+
+def _with_slope(x, function: Callable):
+    """Returns the value of a function of single numbers, of which `function` computes the value and the slope.
 
     The slope is all that the gradient keeps: the rules of each operation take up to twice as long (docs/decisions/gelu.md).
     """
+    both = _BOTH[function]
+    if _COMPILE and _COMPILE[-1] and None not in x.shape and math.prod(x.shape) >= MANY:
+        both = _COMPILE[-1](both)
 
     @ops.custom_gradient
     def value_of(x):
-        wide = x if keras.backend.standardize_dtype(x.dtype) == "float64" else ops.cast(x, "float32")
-        value, slope = (ops.cast(each, x.dtype) for each in value_and_slope(wide))
+        value, slope = both(x)
 
         def gradient(*args, upstream=None):
             upstream = args[-1] if upstream is None else upstream

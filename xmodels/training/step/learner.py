@@ -94,8 +94,9 @@ class Learner:
     reads_codes: ClassVar[bool] = False  # whether arrays that sources hold as codes stay so in batches
 
     def __post_init__(self):
+        on_processor = all("CPU" in device for device in self.strategy.extended.worker_devices)
         self.passes = {
-            name: StreamPass(stream, self.backbone, self.memory, self.seed, self.jit_compile)
+            name: StreamPass(stream, self.backbone, self.memory, self.seed, self.jit_compile, on_processor)
             for name, stream in self.streams.items()
         }
         self.objective = objective_of(self.streams)

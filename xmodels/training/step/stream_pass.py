@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.ops.seeds import fold
+from xmodels.layers.activations import compiled
 from xmodels.layers.dropout import dropout_seed
 from xmodels.layers.rematerialization import rematerialized
 from xmodels.layers.wide_products import transposed_first
@@ -20,6 +21,12 @@ from xmodels.training.step.graphs import function_of
 from xmodels.training.step.precision import ONCE
 from xmodels.training.step.sparse import Table, is_sparse, no_gradient
 from xmodels.training.step.streams import Stream
+
+
+@functools.cache
+def compile_once(function: Callable) -> Callable:
+    """Returns a function of a tensor that XLA compiles for each shape, once for all places where it is called."""
+    return tf.function(function, jit_compile=True, autograph=False)
 
 
 class StreamPass:
@@ -35,9 +42,11 @@ class StreamPass:
         cursor: the position in the data, from batches that have one: epoch, window, groups done. Exact even if a step fails.
     """
 
-    def __init__(self, stream: Stream, backbone, memory, seed: int, jit_compile: bool):
+    def __init__(self, stream: Stream, backbone, memory, seed: int, jit_compile: bool, on_processor: bool):
         self.objective, self.backbone = stream.objective, backbone
         self.memory, self.seed, self.jit_compile = memory, seed, jit_compile
+        # Where XLA compiles the whole pass, or a GPU or TPU computes it, these ways of processors are left out.
+        self.has_ways_of_processors = on_processor and not jit_compile
         batch = stream.batches.zeros()
         check_lengths(batch, backbone)
         row = {name: x[:1] for name, x in batch.items()}
@@ -92,12 +101,12 @@ class StreamPass:
 
     def compute_gradients(self, batch, inverse, seed):
         """Returns the gradients of a micro-batch's share of the loss, the stacked (sum, weight) pairs, and the new memory."""
-        turned = not self.jit_compile and processor.is_narrow()
         with (
             tf.GradientTape() as tape,
             dropout_seed(seed),
             rematerialized(self.memory.rematerialize),
-            transposed_first(turned),
+            transposed_first(self.has_ways_of_processors and processor.is_narrow()),
+            compiled(compile_once if self.has_ways_of_processors else None),
         ):
             outputs, losses, metrics = self.objective.run(self.backbone, batch, training=True)
             loss = tf.add_n([losses[name][0] * inverse[i] for i, name in enumerate(self.loss_names)])
