@@ -13,6 +13,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
+import launch.tpu_preflight  # noqa: F401 - before tests replace what finds modules
 from data_pipelines.errors import DeviceError, UsageError
 from tests.helpers import jax_member
 from tests.helpers.invocation import invoke

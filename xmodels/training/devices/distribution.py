@@ -119,6 +119,17 @@ def compiles(jit_compile: str | bool, strategy: tf.distribute.Strategy) -> bool:
     return any("GPU" in device for device in strategy.extended.worker_devices)
 
 
+def is_processor(strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether CPUs compute, and nothing else."""
+    if not isinstance(strategy, tf.distribute.Strategy):  # for devices that are not there
+        return False
+    if (
+        not tf.distribute.has_strategy() and strategy is tf.distribute.get_strategy()
+    ):  # the default one names no devices
+        return not tf.config.list_logical_devices("GPU")
+    return all("CPU" in device for device in strategy.extended.worker_devices)
+
+
 def split_cpu(count: int) -> None:
     """Splits the CPU into `count` logical devices; must come before TensorFlow uses it."""
     cpu = tf.config.list_physical_devices("CPU")[0]

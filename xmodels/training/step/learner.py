@@ -94,9 +94,8 @@ class Learner:
     reads_codes: ClassVar[bool] = False  # whether arrays that sources hold as codes stay so in batches
 
     def __post_init__(self):
-        on_processor = all("CPU" in device for device in self.strategy.extended.worker_devices)
         self.passes = {
-            name: StreamPass(stream, self.backbone, self.memory, self.seed, self.jit_compile, on_processor)
+            name: StreamPass(stream, self.backbone, self.memory, self.seed, self.jit_compile, self.strategy)
             for name, stream in self.streams.items()
         }
         self.objective = objective_of(self.streams)

@@ -14,6 +14,7 @@ from xmodels.layers.rematerialization import rematerialized
 from xmodels.layers.wide_products import transposed_first
 from xmodels.models.backbone import named_weights
 from xmodels.training.devices import processor
+from xmodels.training.devices.distribution import is_processor
 from xmodels.training.step.accumulation import accumulate
 from xmodels.training.step.carried import Carried
 from xmodels.training.step.first_batch import check_lengths
@@ -42,11 +43,11 @@ class StreamPass:
         cursor: the position in the data, from batches that have one: epoch, window, groups done. Exact even if a step fails.
     """
 
-    def __init__(self, stream: Stream, backbone, memory, seed: int, jit_compile: bool, on_processor: bool):
+    def __init__(self, stream: Stream, backbone, memory, seed: int, jit_compile: bool, strategy):
         self.objective, self.backbone = stream.objective, backbone
         self.memory, self.seed, self.jit_compile = memory, seed, jit_compile
         # Where XLA compiles the whole pass, or a GPU or TPU computes it, these ways of processors are left out.
-        self.has_ways_of_processors = on_processor and not jit_compile
+        self.has_ways_of_processors = not jit_compile and is_processor(strategy)
         batch = stream.batches.zeros()
         check_lengths(batch, backbone)
         row = {name: x[:1] for name, x in batch.items()}
