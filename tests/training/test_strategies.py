@@ -5,10 +5,13 @@ import socket
 import threading
 
 import pytest
+import tensorflow as tf
 
 from data_pipelines.errors import DeviceError, UsageError
 from tests.helpers.invocation import invoke
+from xmodels.tpu.lowering import Slice
 from xmodels.training.devices import rendezvous, tf_config, tpu
+from xmodels.training.devices.distribution import choose, is_processor
 from xmodels.training.devices.tf_config import Cluster
 from xmodels.training.devices.tpu import Tpu
 
@@ -139,3 +142,11 @@ def test_a_tpu_needs_its_runtime_and_shared_folders(tmp_path, monkeypatch):
 
 def refuse(**named):
     raise ValueError("no such TPU")
+
+
+def test_which_strategies_compute_on_processors_alone():
+    assert is_processor(tf.distribute.get_strategy()) and is_processor(choose("mirrored"))
+    strategy = choose("one_device")
+    with strategy.scope():
+        assert is_processor(strategy)
+    assert not is_processor(tf.distribute.OneDeviceStrategy("/gpu:0")) and not is_processor(Slice(8))

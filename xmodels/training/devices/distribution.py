@@ -121,12 +121,10 @@ def compiles(jit_compile: str | bool, strategy: tf.distribute.Strategy) -> bool:
 
 def is_processor(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether CPUs compute, and nothing else."""
-    if not isinstance(strategy, tf.distribute.Strategy):  # for devices that are not there
+    if not isinstance(strategy, tf.distribute.Strategy):  # what stands for devices that are not there
         return False
-    if (
-        not tf.distribute.has_strategy() and strategy is tf.distribute.get_strategy()
-    ):  # the default one names no devices
-        return not tf.config.list_logical_devices("GPU")
+    if strategy is tf.distribute.get_strategy() and not tf.distribute.has_strategy():
+        return not tf.config.list_logical_devices("GPU")  # the default one names no devices
     return all("CPU" in device for device in strategy.extended.worker_devices)
 
 

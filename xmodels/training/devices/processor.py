@@ -10,7 +10,6 @@ BFLOAT16 = ("avx512_bf16", "amx_bf16")  # sets of instructions that multiply bfl
 # With one of these, TensorFlow uses oneDNN by itself (IsMklEnabled in tsl/platform and tensorflow/core/util/port.cc).
 BRINGS_ONEDNN = ("avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "amx_int8", "amx_bf16")
 ONEDNN = "TF_ENABLE_ONEDNN_OPTS"  # the variable by which TensorFlow is told, before it is imported
-
 MOST = "ONEDNN_MAX_CPU_ISA"  # the variable by which oneDNN is told to use no wider instructions
 
 
