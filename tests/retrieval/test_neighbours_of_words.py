@@ -131,6 +131,8 @@ def test_the_early_check_of_evaluate_knows_files_of_vectors(tmp_path):
     check_evaluation(asked)
     with pytest.raises(UsageError, match="is a file of word vectors. Give --task=analogy or --task=word_similarity"):
         check_evaluation(dataclasses.replace(asked, task="auto"))
+    with pytest.raises(UsageError, match="no format of word vectors. Known: fasttext:FILE, glove:FILE, word2vec:FILE"):
+        check_evaluation(dataclasses.replace(asked, model_dir=f"wordvec:{tmp_path}/vectors.txt"))
     with pytest.raises(DataError, match="--model_dir=.*none.txt: no such file"):
         check_evaluation(dataclasses.replace(asked, model_dir=f"glove:{tmp_path}/none.txt"))
     with pytest.raises(DataError, match="--test_file=.*none.csv: no such file"):

@@ -8,6 +8,7 @@ import os
 
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.lock import check_free
+from data_pipelines.options.declaration import modules_of
 from data_pipelines.paths import check_output
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.strict_yaml import variables_of
@@ -68,18 +69,23 @@ def check_comparison(options) -> None:
 def check_evaluation(options) -> None:
     """Raises what `check_usage` does. Some tasks take a file of word vectors in place of a run."""
     kind, _, path = options.model_dir.partition(":")
-    if not path or importlib.util.find_spec(f"{vectors.__name__}.{kind}") is None:
-        check_usage(options)
-    elif getattr(find.options_class(options.task, find.EVALUATE), "READS_VECTORS", False):
+    reads_vectors = getattr(find.options_class(options.task, find.EVALUATE), "READS_VECTORS", False)
+    formats_of_vectors = modules_of(vectors.__name__)
+    if path and reads_vectors and not os.path.isdir(options.model_dir):
+        if kind not in formats_of_vectors:
+            known = ", ".join(f"{each}:FILE" for each in formats_of_vectors)
+            raise UsageError(
+                f"--model_dir={options.model_dir}: no format of word vectors. Known: {known}; or name a run."
+            )
         _check_file("model_dir", path)
         check_paths(options)
-    elif kind in names.FORMATS:  # a network of this format, too
-        check_usage(options)
-    else:
+    elif path and kind in formats_of_vectors and kind not in names.FORMATS:
         wanted = [n for n in find.names() if getattr(find.options_class(n, find.EVALUATE), "READS_VECTORS", False)]
         raise UsageError(
             f"--model_dir={options.model_dir}: is a file of word vectors. Give --task={' or --task='.join(wanted)}."
         )
+    else:
+        check_usage(options)
 
 
 def check_usage(options) -> None:
