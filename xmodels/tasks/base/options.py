@@ -121,3 +121,10 @@ class WordOptions:
 
     vocabulary_limit: int = option(0, "Keep only so many of the first words, which are the most frequent ones. 0: all.", section=WORDS, minimum=0)  # fmt: skip
     lower_case: bool = option(False, "Ignore the case of letters.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnalogyOptions(WordOptions):
+    """The same, and how analogies are answered."""
+
+    method: str = option("add", "How analogies are answered. add: 3CosAdd (Mikolov et al., 2013). multiply: 3CosMul (Levy and Goldberg, 2014).", section=WORDS, choices=("add", "multiply"))  # fmt: skip
