@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from xmodels.layers import activations
+from xmodels.layers import compilation
 from xmodels.layers.activations import activation
 from xmodels.layers.pullback import pullback
 
@@ -43,7 +43,7 @@ def test_gelu_and_its_gradient_are_those_of_the_formula(name, dtype, tolerance):
 @pytest.fixture
 def asked(monkeypatch):
     """The functions that were to be compiled; many numbers are ten."""
-    monkeypatch.setattr(activations, "MANY", 10)
+    monkeypatch.setattr(compilation, "MANY", 10)
     return []
 
 
@@ -58,7 +58,7 @@ def test_a_compiled_activation_has_the_same_value_and_gradient(name, dtype, aske
 
     found = []
     for compile_it in (None, compile_function):
-        with activations.compiled(compile_it):
+        with compilation.compiled(compile_it):
             values, pull = pullback(activation(name), [points])
         found.append([np.array(ops.cast(each, "float64")) for each in (values, *pull(upstream))])
         assert str(values.dtype) == str(points.dtype)
@@ -73,10 +73,10 @@ def test_only_activations_of_many_numbers_are_compiled_and_all_of_them_by_one_fu
         asked.append(function)
         return function
 
-    with activations.compiled(compile_function):
+    with compilation.compiled(compile_function):
         for shape in ((10,), (2, 5), (9,)):
             activation("gelu")(np.ones(shape, "float32"))
-        with activations.compiled(None):
+        with compilation.compiled(None):
             activation("gelu")(np.ones(10, "float32"))
         tf.function(activation("gelu"), input_signature=[tf.TensorSpec([None])]).get_concrete_function()
     activation("gelu")(np.ones(10, "float32"))

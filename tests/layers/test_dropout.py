@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from xmodels.layers import compilation
 from xmodels.layers.dropout import Dropout, _words, dropout_seed, resolution
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -68,6 +69,22 @@ def test_shapes_may_be_odd_and_unknown_and_xla_draws_the_same(shape):
     spec = tf.TensorSpec([None] * len(shape)), tf.TensorSpec([2], tf.uint32)
     np.testing.assert_array_equal(tf.function(call, input_signature=spec)(x, seed), expected)
     np.testing.assert_allclose(tf.function(call, jit_compile=True)(x, seed), expected, rtol=1e-6)
+
+
+def test_compiled_words_are_the_same_words(monkeypatch):
+    asked = []
+    monkeypatch.setattr(compilation, "MANY", 100)
+    expected = words([8, 9], 25)
+
+    def compile_it(function):
+        asked.append(function)
+        return tf.function(function, jit_compile=True)
+
+    with compilation.compiled(compile_it):
+        np.testing.assert_array_equal(words([8, 9], 25), expected)
+        np.testing.assert_array_equal(words([8, 9], 24), expected[:24])
+        words([1, 2], 25)
+    assert len(asked) == 2 and asked[0] is asked[1]
 
 
 def test_the_gradient_is_the_mask():

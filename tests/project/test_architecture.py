@@ -36,7 +36,7 @@ DOORS = {
                       "data_pipelines"},
     "xmodels.training": {"xmodels.objectives.base", "xmodels.models.adapters", "xmodels.models.backbone", "xmodels.models.config",
                          "xmodels.models.folder",
-                         "xmodels.layers.activations", "xmodels.layers.dropout", "xmodels.layers.positions",
+                         "xmodels.layers.compilation", "xmodels.layers.dropout", "xmodels.layers.positions",
                          "xmodels.layers.rematerialization", "xmodels.layers.wide_products",
                          "data_pipelines"},
     "xmodels.conversion": {"xmodels.interfaces", "xmodels.layers.adaptive", "xmodels.layers.mixers", "xmodels.layers.poolings",

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.helpers.small_learner import largest_difference, make_batches, make_learner, train, values
-from xmodels.layers import activations
+from xmodels.layers import compilation
 from xmodels.training.step import stream_pass
 from xmodels.training.step.learner import Memory
 from xmodels.training.watching.memory_estimate import training_memory
@@ -57,10 +57,10 @@ def test_moving_average_follows_its_formula_and_leaves_the_weights_alone():
 
 
 @pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
-def test_compiled_activations_change_nothing(strategy, monkeypatch):
+def test_compiled_loops_change_nothing(strategy, monkeypatch):
     found = []
     for many in (1 << 60, 1):
-        monkeypatch.setattr(activations, "MANY", many)
+        monkeypatch.setattr(compilation, "MANY", many)
         shapes = []
         compile_once = stream_pass.compile_once
         monkeypatch.setattr(

@@ -1,6 +1,5 @@
 """Activations by the names that configurations use."""
 
-import contextlib
 import functools
 import math
 from collections.abc import Callable
@@ -8,24 +7,7 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
-# Numbers from which a compiled function pays: fewer stay in the caches of a processor between operations.
-MANY = 1 << 20
-_COMPILE: list[Callable | None] = []
-
-
-@contextlib.contextmanager
-def compiled(compile_function: Callable | None):
-    """Lets activations of many numbers be one compiled function instead of one operation after the other.
-
-    Args:
-        compile_function: maps a function of a tensor to a compiled one. It is called for each activation, always with one of the
-            same few functions. None leaves activations as they are.
-    """
-    _COMPILE.append(compile_function)
-    try:
-        yield
-    finally:
-        _COMPILE.pop()
+from xmodels.layers.compilation import compiled_form, is_worth_compiling
 
 
 def gelu(x):
@@ -74,8 +56,8 @@ def _with_slope(x, function: Callable):
     The slope is all that the gradient keeps: the rules of each operation take up to twice as long (docs/decisions/gelu.md).
     """
     both = _BOTH[function]
-    if _COMPILE and _COMPILE[-1] and None not in x.shape and math.prod(x.shape) >= MANY:
-        both = _COMPILE[-1](both)
+    if is_worth_compiling(x.shape):
+        both = compiled_form(both)
 
     @ops.custom_gradient
     def value_of(x):

@@ -9,10 +9,11 @@ from xmodels.layers.batch_norm import BatchNorm
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.initialization import fan_in_uniform, uniform
 from xmodels.layers.layer import Layer
+from xmodels.layers.norms import LayerNorm
 from xmodels.layers.recurrent import TextsBidirectional
 
 HIDDEN = -1e9  # replaces the scores and states of what does not count
-NORMS = {"layer": functools.partial(keras.layers.LayerNormalization, epsilon=1e-5), "batch": BatchNorm}
+NORMS = {"layer": functools.partial(LayerNorm, epsilon=1e-5), "batch": BatchNorm}
 
 
 class BiattentiveNetwork(Layer):

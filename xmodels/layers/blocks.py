@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-import keras
-
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.layer import Layer
+from xmodels.layers.norms import LayerNorm
 from xmodels.layers.rematerialization import is_wanted, recompute
 
 
@@ -57,7 +56,7 @@ class PostNormBlock(Block):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        norm = keras.layers.LayerNormalization
+        norm = LayerNorm
         self.mixer = mixer
         self.feedforward = feedforward
         self.mixer_norm = mixer_norm or norm(epsilon=epsilon, name="mixer_norm")
@@ -107,9 +106,7 @@ class PreNormBlock(Block):
     Call arguments and results as in `PostNormBlock`, without `context`.
     """
 
-    def __init__(
-        self, mixer, feedforward, dropout: float, epsilon: float = 1e-6, norm=keras.layers.LayerNormalization, **kwargs
-    ):
+    def __init__(self, mixer, feedforward, dropout: float, epsilon: float = 1e-6, norm=LayerNorm, **kwargs):
         super().__init__(**kwargs)
         self.mixer = mixer
         self.feedforward = feedforward

@@ -8,6 +8,7 @@ from xmodels.layers.attention.core import HIDDEN
 from xmodels.layers.convolution import TokenWindows, windows
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.layer import Layer
+from xmodels.layers.norms import LayerNorm
 from xmodels.layers.recurrent import OneForget
 
 
@@ -136,8 +137,8 @@ class ComplexNorm(Layer):
 
     def __init__(self, epsilon: float = 1e-6, **kwargs):
         super().__init__(**kwargs)
-        self.real = keras.layers.LayerNormalization(epsilon=epsilon, name="real")
-        self.imaginary = keras.layers.LayerNormalization(epsilon=epsilon, name="imaginary")
+        self.real = LayerNorm(epsilon=epsilon, name="real")
+        self.imaginary = LayerNorm(epsilon=epsilon, name="imaginary")
 
     def call(self, x):
         real, imaginary = ops.split(x, 2, axis=-1)

@@ -2,10 +2,9 @@
 
 import functools
 
-import keras
-
 from xmodels.layers.blocks import Block
 from xmodels.layers.dropout import Dropout
+from xmodels.layers.norms import LayerNorm
 
 
 class PostNormDecoderBlock(Block):
@@ -30,7 +29,7 @@ class PostNormDecoderBlock(Block):
     """
 
     def __init__(
-        self, mixer, cross, feedforward, dropout: float, epsilon: float = 1e-6, norm=keras.layers.LayerNormalization,
+        self, mixer, cross, feedforward, dropout: float, epsilon: float = 1e-6, norm=LayerNorm,
         **kwargs,
     ):  # fmt: skip
         super().__init__(**kwargs)

@@ -6,10 +6,14 @@ step and the replica folded into `seed`, and each layer draws from it: resuming 
 """
 
 import contextlib
+import functools
 import math
+from collections.abc import Callable
 
 import keras
 from keras import ops
+
+from xmodels.layers.compilation import compiled_form, is_worth_compiling
 
 _ACTIVE = []
 
@@ -94,7 +98,19 @@ def _words(count):
     seed = active_seed()
     if seed is None or keras.backend.backend() == "torch":  # torch has no arithmetic of uint32
         return keras.random.randint((count, 1), -(2**31), 2**31 - 1, "int32", seed=seed)
-    first, second = ops.split(seed.next(), 2)  # (1,) each
+    if isinstance(count, int) and is_worth_compiling((count, 4)):
+        return compiled_form(_hash_of(count))(seed.next())
+    return _hash(seed.next(), count)
+
+
+@functools.cache
+def _hash_of(count: int) -> Callable:
+    """Returns `_hash` for that many words, the same function each time."""
+    return functools.partial(_hash, count=count)
+
+
+def _hash(seed, count):
+    first, second = ops.split(seed, 2)  # (1,) each
     x = ops.expand_dims(ops.cast(ops.arange(count, dtype="int32"), "uint32"), 1) + first  # (count, 1)
     x = _xor_shift_right(x, 17) * ops.cast(0xED5AD4BB, "uint32")
     x = ops.bitwise_xor(_xor_shift_right(x, 11), second) * ops.cast(0xAC4C1B51, "uint32")

@@ -6,6 +6,7 @@ from keras import ops
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.initialization import Initialization, RandomUniform, bert
 from xmodels.layers.layer import Layer
+from xmodels.layers.norms import LayerNorm
 
 
 class SumEmbedding(Layer):
@@ -38,7 +39,7 @@ class SumEmbedding(Layer):
         self.token = _table(config, config.vocabulary_size, "token", initialization)
         self.segment = _table(config, config.num_segments, "segment", initialization) if config.num_segments else None
         self.position = _table(config, num_positions or config.max_sequence_length, "position", initialization)
-        self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
+        self.norm = LayerNorm(epsilon=config.layer_norm_epsilon, name="norm")
         self.dropout = Dropout(config.dropout)
 
     def call(self, token_ids, segment_ids=None, position_ids=None, training=None):

@@ -3,7 +3,6 @@
 Every part is a residual branch behind a norm. Convolutions see zeros at padding.
 """
 
-import keras
 from keras import ops
 
 from xmodels.layers import initialization as initializations
@@ -13,6 +12,7 @@ from xmodels.layers.convolution import windows
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.feedforward import FeedForward, dense
 from xmodels.layers.layer import Layer
+from xmodels.layers.norms import LayerNorm
 from xmodels.layers.separable_convolution import SeparableConvolution
 
 
@@ -46,7 +46,7 @@ class EncoderBranches(Layer):
         glorot, width = initializations.glorot(), config.hidden_dim
         self.left = dense(4 * width, glorot.inner(), True, "left")
         self.right = dense(width // 2, glorot.inner(), True, "right")
-        self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
+        self.norm = LayerNorm(epsilon=config.layer_norm_epsilon, name="norm")
         self.merge = SeparableConvolution(width // 2, 9, False, glorot.residual(), name="merge")
         self.dropout = Dropout(config.intermediate_dropout)
 
@@ -76,7 +76,7 @@ class DecoderBranches(Layer):
         glorot, self.hidden_dim = initializations.glorot(), config.hidden_dim
         self.left = SeparableConvolution(2 * self.hidden_dim, 11, True, glorot.inner(), name="left")
         self.right = SeparableConvolution(self.hidden_dim // 2, 7, True, glorot.inner(), name="right")
-        self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
+        self.norm = LayerNorm(epsilon=config.layer_norm_epsilon, name="norm")
         self.merge = SeparableConvolution(self.hidden_dim, 7, True, glorot.residual(), name="merge")
         self.dropout = Dropout(config.intermediate_dropout)
 
@@ -108,7 +108,7 @@ class NormedFeedForward(FeedForward):
 
     def __init__(self, *args, epsilon: float, **kwargs):
         super().__init__(*args, **kwargs)
-        self.norm = keras.layers.LayerNormalization(epsilon=epsilon, name="norm")
+        self.norm = LayerNorm(epsilon=epsilon, name="norm")
 
     def call(self, x, training=None):
         return self.contract(self.norm(self.dropout(self.inner(x), training=training)))
@@ -225,10 +225,10 @@ def attention(config, num_heads: int, name: str) -> MultiHeadAttention:
     return MultiHeadAttention(*sizes, initializations.glorot(), config.attention_bias, name=name)
 
 
-def norms(config, *names: str) -> list[keras.layers.LayerNormalization]:
+def norms(config, *names: str) -> list[LayerNorm]:
     """Returns the norm of each part of a block."""
     epsilon = config.layer_norm_epsilon
-    return [keras.layers.LayerNormalization(epsilon=epsilon, name=f"{name}_norm") for name in names]
+    return [LayerNorm(epsilon=epsilon, name=f"{name}_norm") for name in names]
 
 
 def pad_channels(x, width: int):

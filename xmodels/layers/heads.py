@@ -6,6 +6,7 @@ from keras import ops
 from xmodels.layers.activations import activation
 from xmodels.layers.initialization import Initialization, bert, truncated_normal
 from xmodels.layers.layer import Layer
+from xmodels.layers.norms import LayerNorm
 from xmodels.layers.rows import take_rows
 
 
@@ -31,7 +32,7 @@ class MaskedLMHead(Layer):
         super().__init__(**kwargs)
         initializer = (initialization or bert(config.initializer_stddev)).inner()
         self.dense = keras.layers.Dense(config.embedding_dim, None, use_bias, initializer, name="dense")
-        self.norm = keras.layers.LayerNormalization(-1, config.layer_norm_epsilon, center=use_bias, name="norm")
+        self.norm = LayerNorm(-1, config.layer_norm_epsilon, center=use_bias, name="norm")
         self.activation = activation(config.activation)
         self.bias = self.add_weight(shape=(config.vocabulary_size,), initializer="zeros", name="bias")
 
@@ -80,7 +81,7 @@ class SpanBoundaryHead(Layer):
             return keras.layers.Dense(config.embedding_dim, kernel_initializer=initializer, name=name)
 
         def norm(name):
-            return keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name=name)
+            return LayerNorm(epsilon=config.layer_norm_epsilon, name=name)
 
         initializer = truncated_normal(config.initializer_stddev)
         self.place = keras.layers.Embedding(longest, place_dim, embeddings_initializer=initializer, name="place")

@@ -12,6 +12,7 @@ from keras import ops
 from xmodels.layers.choices import recorded, repeated
 from xmodels.layers.dropout import Dropout, active_seed, dropout_seed
 from xmodels.layers.layer import Layer
+from xmodels.layers.norms import LayerNorm
 from xmodels.layers.pullback import pullback
 
 
@@ -35,8 +36,8 @@ class ReversibleBlock(Layer):
     def __init__(self, mixer, feedforward, dropout: float, epsilon: float, chunk_size: int = 0, **kwargs):
         super().__init__(autocast=False, **kwargs)
         self.mixer, self.feedforward, self.chunk_size = mixer, feedforward, chunk_size
-        self.mixer_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="mixer_norm")
-        self.feedforward_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="feedforward_norm")
+        self.mixer_norm = LayerNorm(epsilon=epsilon, name="mixer_norm")
+        self.feedforward_norm = LayerNorm(epsilon=epsilon, name="feedforward_norm")
         self.dropout = Dropout(dropout)
 
     def call(self, first, second, visible=None, training=None):

@@ -11,6 +11,7 @@ from keras import ops
 from xmodels.layers.attention.core import HIDDEN, head_dim_of
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.layer import Layer
+from xmodels.layers.norms import LayerNorm
 
 EPSILON = 1e-5  # of the normalisations of the released code
 XAVIER = "glorot_uniform"  # of inducing points and seeds
@@ -37,9 +38,7 @@ class SetAttentionBlock(Layer):
         self.query, self.key, self.value, self.expand = (
             keras.layers.Dense(hidden_dim, name=name) for name in ("query", "key", "value", "expand")
         )
-        self.norms = [
-            keras.layers.LayerNormalization(epsilon=EPSILON, name=f"norm_{index}") for index in range(2 * normalize)
-        ]
+        self.norms = [LayerNorm(epsilon=EPSILON, name=f"norm_{index}") for index in range(2 * normalize)]
         self.dropout = Dropout(dropout)
         self.scale = 1.0 / math.sqrt(hidden_dim)
 
@@ -62,7 +61,7 @@ class PaperSetAttentionBlock(Layer):
         self.query, self.key, self.value, self.merge, self.expand = (
             keras.layers.Dense(hidden_dim, name=name) for name in ("query", "key", "value", "merge", "expand")
         )
-        self.norms = [keras.layers.LayerNormalization(epsilon=EPSILON, name=f"norm_{index}") for index in range(2)]
+        self.norms = [LayerNorm(epsilon=EPSILON, name=f"norm_{index}") for index in range(2)]
         self.dropout = Dropout(dropout)
         self.scale = 1.0 / math.sqrt(head_dim)
 

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from xmodels.layers.dropout import Dropout
+from xmodels.layers.norms import LayerNorm
 
 NEVER = -1e30  # the logit of positions where no answer may start or end
 
@@ -27,7 +28,7 @@ class SpanBeamHead(keras.layers.Layer):
         self.hidden_dim = hidden_dim
         self.start = dense(1, "start")
         self.end_hidden, self.end = dense(hidden_dim, "end_hidden"), dense(1, "end")
-        self.end_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="end_norm")
+        self.end_norm = LayerNorm(epsilon=epsilon, name="end_norm")
         self.null_hidden = dense(hidden_dim, "null_hidden", activation="tanh")
         self.null = dense(1, "null", use_bias=False)
         self.dropout = Dropout(dropout)

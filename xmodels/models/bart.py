@@ -14,6 +14,7 @@ from xmodels.layers.dropout import Dropout
 from xmodels.layers.embeddings import positions_of
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.layer import Layer
+from xmodels.layers.norms import LayerNorm
 from xmodels.models.config import AttentionConfig
 from xmodels.models.transformer import Transformer, size
 from xmodels.models.transformer_parts import BERT_LIKE, from_bert
@@ -143,8 +144,7 @@ class BartEmbedding(Layer):
         self.source_position = token_table(config, config.num_positions, "source_position")
         self.target_position = token_table(config, config.num_positions, "target_position")
         self.source_norm, self.target_norm = (
-            keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name=f"{side}_norm")
-            for side in ("source", "target")
+            LayerNorm(epsilon=config.layer_norm_epsilon, name=f"{side}_norm") for side in ("source", "target")
         )
         self.dropout = Dropout(config.dropout)
 

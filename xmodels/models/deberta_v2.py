@@ -16,6 +16,7 @@ from xmodels.layers.embeddings import positions_of
 from xmodels.layers.heads import MaskedLMHead
 from xmodels.layers.initialization import Initialization, gpt
 from xmodels.layers.layer import Layer
+from xmodels.layers.norms import LayerNorm
 from xmodels.layers.token_convolution import TokenConvolution
 from xmodels.models.bert import Encoder, default_visible, post_norm_block
 from xmodels.models.config import MOST, NOTHING, AttentionConfig
@@ -172,7 +173,7 @@ class InputSum(Layer):
         self.max_sequence_length = config.max_sequence_length
         self.position = table(config, config.max_sequence_length, "position") if config.position_biased_input else None
         self.segment = table(config, config.num_segments, "segment") if config.num_segments else None
-        self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
+        self.norm = LayerNorm(epsilon=config.layer_norm_epsilon, name="norm")
         self.dropout = Dropout(config.dropout)
 
     def call(self, vectors, features, training=None):
@@ -215,7 +216,7 @@ class Convolution(Layer):
     def __init__(self, config: DebertaV2Config, initialization: Initialization, **kwargs):
         super().__init__(**kwargs)
         self.layer = TokenConvolution(config.conv_kernel_size, config.hidden_dim, initialization.inner(), name="layer")
-        self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
+        self.norm = LayerNorm(epsilon=config.layer_norm_epsilon, name="norm")
         self.activation, self.dropout = activation(config.conv_act), Dropout(config.dropout)
 
     def call(self, x, y, features, training=None):

@@ -6,6 +6,7 @@ import keras
 
 from data_pipelines.errors import CheckpointError
 from xmodels.layers.evolved_blocks import EvolvedDecoderBlock, EvolvedEncoderBlock
+from xmodels.layers.norms import LayerNorm
 from xmodels.models.config import NOTHING
 from xmodels.models.transformer import Transformer, TransformerConfig, size
 
@@ -47,8 +48,7 @@ class EvolvedTransformer(Transformer):
     def __init__(self, config: EvolvedTransformerConfig, **kwargs):
         super().__init__(config, **kwargs)
         self.encoder_norm, self.decoder_norm = (
-            keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name=f"{stack}_norm")
-            for stack in ("encoder", "decoder")
+            LayerNorm(epsilon=config.layer_norm_epsilon, name=f"{stack}_norm") for stack in ("encoder", "decoder")
         )
 
     def make_encoder_block(self, config, index: int) -> keras.layers.Layer:

@@ -9,6 +9,7 @@ from xmodels.layers.blocks import PreNormBlock
 from xmodels.layers.embeddings import TokenPositionEmbedding
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.mixers import mixer_for
+from xmodels.layers.norms import LayerNorm
 from xmodels.models.gpt import Gpt, GptConfig, size
 
 
@@ -31,7 +32,7 @@ class Gpt2(Gpt):
 
     def __init__(self, config: Gpt2Config, **kwargs):
         super().__init__(config, **kwargs)
-        self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
+        self.norm = LayerNorm(epsilon=config.layer_norm_epsilon, name="norm")
 
     def make_embedding(self, config: Gpt2Config) -> keras.layers.Layer:
         return TokenPositionEmbedding(config, config.position_stddev, name="embedding")

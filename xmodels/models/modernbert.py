@@ -12,6 +12,7 @@ from xmodels.layers.dropout import Dropout
 from xmodels.layers.feedforward import GatedFeedForward
 from xmodels.layers.initialization import Initialization, truncated_normal
 from xmodels.layers.layer import Layer
+from xmodels.layers.norms import LayerNorm
 from xmodels.layers.rotary_attention import RotaryAttention
 from xmodels.models.bert import Encoder
 from xmodels.models.config import NOTHING, AttentionConfig
@@ -120,9 +121,9 @@ class PredictionHead(Layer):
         return self.norm(self.activation(self.dense(x)))
 
 
-def norm(epsilon: float, name: str) -> keras.layers.LayerNormalization:
+def norm(epsilon: float, name: str) -> LayerNorm:
     """Returns a LayerNorm without a bias."""
-    return keras.layers.LayerNormalization(epsilon=epsilon, center=False, name=name)
+    return LayerNorm(epsilon=epsilon, center=False, name=name)
 
 
 def initialization_of(config: ModernBertConfig) -> Initialization:

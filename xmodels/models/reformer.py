@@ -18,6 +18,7 @@ from xmodels.layers.embeddings import positions_of as all_positions
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.initialization import Initialization, gpt
 from xmodels.layers.layer import Layer
+from xmodels.layers.norms import LayerNorm
 from xmodels.layers.reversible import ReversibleBlock, run_reversibly
 from xmodels.models.backbone import Backbone
 from xmodels.models.config import LARGEST, NOTHING, AttentionConfig
@@ -175,7 +176,7 @@ class Reformer(Backbone):
         self.embedding = ReformerEmbedding(config, name="embedding")
         initialization = gpt(config.initializer_stddev)
         self.blocks = [self.make_block(config, kind, index, initialization) for index, kind in enumerate(config.kinds)]
-        self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
+        self.norm = LayerNorm(epsilon=config.layer_norm_epsilon, name="norm")
         self.dropout = Dropout(config.dropout)
 
     def make_block(self, config: ReformerConfig, kind: str, index: int, initialization: Initialization):

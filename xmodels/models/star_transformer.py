@@ -13,6 +13,7 @@ from xmodels.layers.dropout import Dropout
 from xmodels.layers.embeddings import TokenPositionEmbedding
 from xmodels.layers.initialization import glorot
 from xmodels.layers.mixers import ProjectedMixer
+from xmodels.layers.norms import LayerNorm
 from xmodels.layers.pooling import max_state, mean_state
 from xmodels.models.backbone import Backbone
 from xmodels.models.config import NOTHING, LayersConfig
@@ -108,9 +109,9 @@ class StarBlock(Block):
         self.relay_mixer = MultiHeadAttention(*sizes, head_dim=config.head_dim, name="relay_mixer")
         self.is_ring, self.is_paper = config.is_ring, config.form == PAPER
         epsilon = config.layer_norm_epsilon
-        self.mixer_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="mixer_norm")
+        self.mixer_norm = LayerNorm(epsilon=epsilon, name="mixer_norm")
         if self.is_paper:
-            self.relay_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="relay_norm")
+            self.relay_norm = LayerNorm(epsilon=epsilon, name="relay_norm")
 
     def call(self, x, relay, embedded, padding_mask, training=None):
         query = x if self.is_paper else self.mixer_norm(x)

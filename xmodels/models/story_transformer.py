@@ -9,6 +9,7 @@ from keras import ops
 from data_pipelines.features import Feature
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.blocks import PreNormBlock
+from xmodels.layers.norms import LayerNorm
 from xmodels.layers.positions import PositionSignal
 from xmodels.layers.stories import StoryEmbedding
 from xmodels.models.backbone import Backbone
@@ -47,7 +48,7 @@ class StoryTransformer(Backbone):
         self.embedding = StoryEmbedding(config, name="embedding")
         self.position = PositionSignal(config.position, config.hidden_dim, config.max_sequence_length, name="position")
         self.blocks = [self.make_block(config, i) for i in range(config.num_layers)]
-        self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
+        self.norm = LayerNorm(epsilon=config.layer_norm_epsilon, name="norm")
 
     def make_block(self, config, index: int) -> keras.layers.Layer:
         parts = mixer_of(config), feedforward_of(config)

@@ -4,6 +4,7 @@ import keras
 
 from xmodels.layers.blocks import PreNormBlock
 from xmodels.layers.decoder_blocks import PreNormDecoderBlock
+from xmodels.layers.norms import LayerNorm
 from xmodels.models.transformer import SIZES, Transformer, TransformerConfig, feedforward_of, mixer_of
 
 __all__ = ["SIZES", "PreNormTransformer", "TransformerConfig"]
@@ -21,8 +22,7 @@ class PreNormTransformer(Transformer):
     def __init__(self, config: TransformerConfig, **kwargs):
         super().__init__(config, **kwargs)
         self.encoder_norm, self.decoder_norm = (
-            keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name=f"{stack}_norm")
-            for stack in ("encoder", "decoder")
+            LayerNorm(epsilon=config.layer_norm_epsilon, name=f"{stack}_norm") for stack in ("encoder", "decoder")
         )
 
     def make_encoder_block(self, config, index: int) -> keras.layers.Layer:

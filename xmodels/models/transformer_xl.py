@@ -15,6 +15,7 @@ from xmodels.layers.attention.visible import Visible
 from xmodels.layers.blocks import Block
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.feedforward import FeedForward
+from xmodels.layers.norms import LayerNorm
 from xmodels.layers.positions import concatenated_sinusoid
 from xmodels.models.backbone import Backbone
 from xmodels.models.config import NOTHING, AttentionConfig
@@ -114,8 +115,7 @@ class RecurrentBlock(Block):
             config.hidden_dim, config.intermediate_dim, config.activation, initialization, config.dropout
         )
         self.mixer_norm, self.feedforward_norm = (
-            keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name=f"{part}_norm")
-            for part in ("mixer", "feedforward")
+            LayerNorm(epsilon=config.layer_norm_epsilon, name=f"{part}_norm") for part in ("mixer", "feedforward")
         )
         self.dropout = Dropout(config.dropout)
         self.pre_norm = config.pre_norm

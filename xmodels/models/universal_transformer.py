@@ -13,6 +13,7 @@ from xmodels.layers.attention.visible import Visible
 from xmodels.layers.blocks import PostNormBlock, PreNormBlock
 from xmodels.layers.decoder_blocks import PostNormDecoderBlock, PreNormDecoderBlock
 from xmodels.layers.heads import tied_logits
+from xmodels.layers.norms import LayerNorm
 from xmodels.layers.positions import SINUSOIDS
 from xmodels.layers.separable_convolution import (
     ConvolutionTransition,
@@ -196,7 +197,7 @@ def norm_of(config: UniversalTransformerConfig, name: str) -> keras.layers.Layer
     """Returns the layer after the last step."""
     if config.norm == "post":
         return keras.layers.Identity(name=name)
-    return keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name=name)
+    return LayerNorm(epsilon=config.layer_norm_epsilon, name=name)
 
 
 # tensor2tensor's `universal_transformer_*`.

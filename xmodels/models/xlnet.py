@@ -16,6 +16,7 @@ from xmodels.layers.blocks import Block
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.layer import Layer
+from xmodels.layers.norms import LayerNorm
 from xmodels.layers.positions import concatenated_sinusoid
 from xmodels.models.backbone import Backbone
 from xmodels.models.config import NOTHING, AttentionConfig
@@ -130,8 +131,7 @@ class TwoStreamBlock(Block):
             config.hidden_dim, config.intermediate_dim, config.activation, initialization, config.dropout
         )
         self.mixer_norm, self.feedforward_norm = (
-            keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name=f"{part}_norm")
-            for part in ("mixer", "feedforward")
+            LayerNorm(epsilon=config.layer_norm_epsilon, name=f"{part}_norm") for part in ("mixer", "feedforward")
         )
         self.dropout = Dropout(config.dropout)
         self.biases = RelativeBiases(config, name="biases") if config.untied_biases else None

@@ -7,6 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from xmodels.layers.compilation import compiled_form, is_worth_compiling
+
 OTHERS, ALL = SMOOTHED_OVER = "others", "all"  # the classes that smoothing spreads probability over
 
 
@@ -58,6 +60,7 @@ def compare_classes(labels, logits, smoothing: float = 0.0, ignored: int | None 
 
     @ops.custom_gradient
     def found_of(rows):
+        pull = compiled_form(_pulled) if not smoothing and is_worth_compiling(rows.shape) else None
         probabilities = ops.softmax(rows, axis=-1)  # (N, C)
         best = _likeliest(probabilities)  # (N,)
         of_label, of_best = (_at(rows, each) for each in (labels, best))
@@ -70,16 +73,26 @@ def compare_classes(labels, logits, smoothing: float = 0.0, ignored: int | None 
 
         def gradient(*args, upstream=None):
             upstream = (args[-1] if upstream is None else upstream)[0]  # (N,), of the losses
+            if pull:
+                return pull(probabilities, labels, upstream)
             at_label, others = _at(probabilities, labels) - 1.0, probabilities
             if smoothing:
                 at_label, others = at_label + smoothing + low - ops.take(spread, labels), others - spread
-            # TensorFlow scatters in place only if no other op reads the tensor; otherwise it copies it.
             return ops.scatter_update(others * ops.expand_dims(upstream, -1), places, at_label * upstream)
 
         return ops.stack([losses, plain, ops.cast(ops.equal(best, labels), losses.dtype)]), gradient
 
     found = ops.reshape(found_of(ops.reshape(logits, (-1, classes))), (3, *ops.shape(logits)[:-1]))
     return found[0], ops.stop_gradient(found[1]), ops.stop_gradient(found[2])
+
+
+def _pulled(probabilities, labels, upstream):
+    """Returns the gradient of cross-entropies by logits, given probabilities (N, C), labels (N,), and the gradient by them (N,).
+
+    To scatter instead, TensorFlow copies all numbers once more.
+    """
+    is_label = ops.expand_dims(labels, -1) == ops.arange(probabilities.shape[-1], dtype="int32")
+    return ops.where(is_label, probabilities - 1.0, probabilities) * ops.expand_dims(upstream, -1)
 
 
 def _weighted(values, weights):

@@ -6,6 +6,7 @@ from keras import ops
 from xmodels.layers.activations import activation
 from xmodels.layers.initialization import gpt
 from xmodels.layers.layer import Layer
+from xmodels.layers.norms import LayerNorm
 from xmodels.objectives.replaced_tokens import ReplacedTokens, ReplacedTokensHead
 
 
@@ -21,7 +22,7 @@ class ContextHead(Layer):
         def dense(width, name):
             return keras.layers.Dense(width, kernel_initializer=gpt(config.initializer_stddev).inner(), name=name)
 
-        self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
+        self.norm = LayerNorm(epsilon=config.layer_norm_epsilon, name="norm")
         self.dense, self.prediction = dense(config.hidden_dim, "dense"), dense(1, "prediction")
         self.activation = activation(config.activation)
 

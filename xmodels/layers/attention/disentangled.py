@@ -4,7 +4,6 @@ al., 2020, arXiv 2006.03654, section 3.1)."""
 import dataclasses
 from typing import ClassVar
 
-import keras
 import numpy as np
 from keras import ops
 
@@ -14,6 +13,7 @@ from xmodels.layers.dropout import Dropout
 from xmodels.layers.initialization import Initialization
 from xmodels.layers.layer import Layer
 from xmodels.layers.mixers import Numbers, ProjectedMixer, number
+from xmodels.layers.norms import LayerNorm
 
 CONTENT_TO_POSITION, POSITION_TO_CONTENT = "c2p", "p2c"
 KINDS = ("c2p|p2c", CONTENT_TO_POSITION, POSITION_TO_CONTENT)
@@ -64,7 +64,7 @@ class RelativePositions(Layer):
         self.most, self._rows = most, rows
         self.table = self.add_weight(shape=(2 * (buckets or most), hidden_dim), initializer=initializer, name="table")
         if epsilon is not None:
-            self.norm = keras.layers.LayerNormalization(epsilon=epsilon, name="norm")
+            self.norm = LayerNorm(epsilon=epsilon, name="norm")
         self.has_norm = epsilon is not None
         self.dropout = Dropout(dropout)
 

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.ops.seeds import fold
-from xmodels.layers.activations import compiled
+from xmodels.layers.compilation import compiled
 from xmodels.layers.dropout import dropout_seed
 from xmodels.layers.rematerialization import rematerialized
 from xmodels.layers.wide_products import transposed_first
