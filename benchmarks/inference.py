@@ -281,10 +281,9 @@ def main() -> None:
 
 
 def compare(given) -> None:
-    text = (
-        f"Made by `python -m benchmarks.inference --sizes={given.sizes} --rounds={given.rounds} --cores={given.cores}`; its head "
-        f"says what is measured.\n\n{measure.machine(given.cores)}\n"
-    )
+    flags = f"--sizes={given.sizes} --rounds={given.rounds} --cores={given.cores}"
+    flags += f" --instructions={given.instructions}" if given.instructions else ""
+    text = f"Made by `python -m benchmarks.inference {flags}`; its head says what is measured.\n\n{measure.machine(given.cores)}\n"
     with tempfile.TemporaryDirectory() as folder:
         texts = given.texts
         for size in given.sizes.split(","):

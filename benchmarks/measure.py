@@ -23,9 +23,17 @@ LIMITS = {
 ONE_CORE = ("taskset", "-c", "0")
 
 
-def limit_instructions(name: str | None) -> None:
-    """Lets the processes that follow use only the instructions of LIMITS[name], as on another kind of processor."""
-    os.environ.update(LIMITS[name] if name else {})
+class LimitInstructions(argparse.Action):
+    """Lets this process and those that it starts use only the instructions of LIMITS, as on another kind of processor."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        os.environ.update(LIMITS[values])
+        setattr(namespace, self.dest, values)
+
+
+def limited_to() -> str | None:
+    """Returns the name of the limit that this process has; None without one."""
+    return next((name for name, limit in LIMITS.items() if limit.items() <= os.environ.items()), None)
 
 
 def processor_seconds() -> float:
@@ -124,16 +132,16 @@ def sgemm_peak() -> float:
     return 2 * 1024 * 768 * 3072 / best / 1e9
 
 
-def kind_of_processor(limited: str | None = None) -> str:
+def kind_of_processor() -> str:
     """Returns the instruction sets that decide which kernels run, and whether TensorFlow uses oneDNN by itself."""
     found = processor.instruction_sets() or frozenset()
     known = [name for name in ("avx2", "avx512f", *processor.BRINGS_ONEDNN) if name in found]
     by_itself = "" if found.isdisjoint(processor.BRINGS_ONEDNN) else "; TensorFlow uses oneDNN here by itself"
-    only = f"; the libraries limited to {limited} by their own switches" if limited else ""
+    only = f"; the libraries limited to {limited_to()} by their own switches" if limited_to() else ""
     return f"Processor with {', '.join(known) or 'unknown instructions'}{by_itself}{only}."
 
 
-def machine(cores: int, limited: str | None = None) -> str:
+def machine(cores: int) -> str:
     """Returns what was measured on, without names that tell whose machine it is."""
     import importlib.metadata
 
@@ -144,7 +152,7 @@ def machine(cores: int, limited: str | None = None) -> str:
         except importlib.metadata.PackageNotFoundError:
             found.append(f"without {package}")
     versions = f"Python {platform.python_version()}, {', '.join(found)}; {cores} of {os.cpu_count()} cores."
-    return f"{versions} {kind_of_processor(limited)}"
+    return f"{versions} {kind_of_processor()}"
 
 
 def parser_of(description: str) -> argparse.ArgumentParser:
@@ -155,7 +163,9 @@ def parser_of(description: str) -> argparse.ArgumentParser:
         parser.add_argument(name, help="of one method")
     parser.add_argument("--rounds", type=int, default=2, help="in which the methods take turns")
     parser.add_argument("--cores", type=int, default=1, help="that each method may use")
-    parser.add_argument("--instructions", choices=LIMITS, help="measure as on a processor that has only these")
+    parser.add_argument(
+        "--instructions", choices=LIMITS, action=LimitInstructions, help="measure as on a processor that has only these"
+    )
     parser.add_argument("--output", help="file of the page")
     return parser
 

@@ -190,7 +190,7 @@ def keras_hub(size: str) -> dict:
 
 def report(results: dict, system: str, size: str, peak: float) -> str:
     tokens = SHAPES[size][0] * LENGTH
-    shipped = results["Hugging Face as shipped"].get("processor")
+    shipped = results.get("Hugging Face as shipped", {}).get("processor")
     rows = []
     for name, found in results.items():
         if "error" in found:
@@ -215,13 +215,13 @@ def main() -> None:
         parser.add_argument(name, action="store_true")
     parser.add_argument("--onednn", choices=("0", "1"), help="of one method: whether TensorFlow uses oneDNN")
     parser.add_argument("--system", help="of one method")
+    parser.add_argument("--only", help="names of methods with | between them; by default all")
     parser.add_argument("--systems", default="bert", help=f"of {', '.join(PEERS)}")
     parser.add_argument("--sizes", default="mini,base")
     given = parser.parse_args()
     of = given.system, given.size
     if given.onednn:
         os.environ[processor.ONEDNN] = given.onednn
-    measure.limit_instructions(given.instructions)
     if given.method == "peak":
         found = {"processor": 1, "peak": measure.sgemm_peak()}
     elif given.method == "make_weights":
@@ -241,7 +241,8 @@ def compare(given) -> None:
     peak = max(measure.alone(NAME, ["peak"], given.cores)["peak"] for _ in range(3))
     flags = f"--systems={given.systems} --sizes={given.sizes} --rounds={given.rounds} --cores={given.cores}"
     flags += f" --instructions={given.instructions}" if given.instructions else ""
-    machine = measure.machine(given.cores, given.instructions)
+    flags += f" --only='{given.only}'" if given.only else ""
+    machine = measure.machine(given.cores)
     text = (
         f"Made by `python -m {NAME} {flags}`; its head says what is measured.\n\n{machine} Peak of a float32 "
         f"matrix product: {peak:.0f} GFLOP a processor second.\n"
@@ -251,9 +252,8 @@ def compare(given) -> None:
             for size in given.sizes.split(","):
                 more = [f"--system={system}", f"--size={size}", f"--folder={folder}/{system}-{size}"]
                 measure.prepare(NAME, ["make_weights", *more])
-                methods = {
-                    name: [*arguments, *more] for name, arguments in methods_of(system, given.instructions).items()
-                }
+                known = methods_of(system, given.instructions)
+                methods = {name: [*known[name], *more] for name in (given.only.split("|") if given.only else known)}
                 text += report(measure.rounds(NAME, methods, given.rounds, given.cores), system, size, peak)
     measure.publish(text, given.output)
 
