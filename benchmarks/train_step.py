@@ -237,7 +237,17 @@ def main() -> None:
     print(json.dumps(found))
 
 
+def chosen_methods(system: str, given) -> dict[str, list[str]]:
+    """Returns the methods that are measured. Ends the program if one that is asked for does not exist."""
+    known = methods_of(system, given.instructions)
+    chosen = given.only.split("|") if given.only else list(known)
+    if unknown := [name for name in chosen if name not in known]:
+        raise SystemExit(f"--only: {system} has no method {unknown[0]!r} here; it has {'|'.join(known)}.")
+    return {name: known[name] for name in chosen}
+
+
 def compare(given) -> None:
+    methods = {system: chosen_methods(system, given) for system in given.systems.split(",")}
     peak = max(measure.alone(NAME, ["peak"], given.cores)["peak"] for _ in range(3))
     flags = f"--systems={given.systems} --sizes={given.sizes} --rounds={given.rounds} --cores={given.cores}"
     flags += f" --instructions={given.instructions}" if given.instructions else ""
@@ -248,13 +258,12 @@ def compare(given) -> None:
         f"matrix product: {peak:.0f} GFLOP a processor second.\n"
     )
     with tempfile.TemporaryDirectory() as folder:
-        for system in given.systems.split(","):
+        for system, chosen in methods.items():
             for size in given.sizes.split(","):
                 more = [f"--system={system}", f"--size={size}", f"--folder={folder}/{system}-{size}"]
                 measure.prepare(NAME, ["make_weights", *more])
-                known = methods_of(system, given.instructions)
-                methods = {name: [*known[name], *more] for name in (given.only.split("|") if given.only else known)}
-                text += report(measure.rounds(NAME, methods, given.rounds, given.cores), system, size, peak)
+                arguments = {name: [*each, *more] for name, each in chosen.items()}
+                text += report(measure.rounds(NAME, arguments, given.rounds, given.cores), system, size, peak)
     measure.publish(text, given.output)
 
 
