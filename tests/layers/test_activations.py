@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
+from tests.helpers.compiling import Compiler
 from xmodels.layers import compilation
 from xmodels.layers.activations import activation
 from xmodels.layers.pullback import pullback
@@ -41,20 +42,16 @@ def test_gelu_and_its_gradient_are_those_of_the_formula(name, dtype, tolerance):
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """The functions that were to be compiled; many numbers are ten."""
+def compile_function(monkeypatch):
+    """Many numbers are ten."""
     monkeypatch.setattr(compilation, "MANY", 10)
-    return []
+    return Compiler()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
 @pytest.mark.parametrize("name", FORMULAS)
-def test_a_compiled_activation_has_the_same_value_and_gradient(name, dtype, asked):
+def test_a_compiled_activation_has_the_same_value_and_gradient(name, dtype, compile_function):
     points, upstream = ops.cast(ops.convert_to_tensor(POINTS), dtype), ops.cast(ops.convert_to_tensor(POINTS), dtype)
-
-    def compile_function(function):
-        asked.append(function)
-        return tf.function(function, jit_compile=True)
 
     found = []
     for compile_it in (None, compile_function):
@@ -65,14 +62,10 @@ def test_a_compiled_activation_has_the_same_value_and_gradient(name, dtype, aske
     tolerance = {"float64": 1e-12, "float32": 1e-5, "bfloat16": 8e-3, "float16": 1e-3}[dtype]
     for expected, ours in zip(*found, strict=True):
         np.testing.assert_allclose(ours, expected, rtol=tolerance, atol=tolerance)
-    assert len(asked) == 1 and np.ptp(found[0][0]) > 1
+    assert len(compile_function.asked) == 1 and np.ptp(found[0][0]) > 1
 
 
-def test_only_activations_of_many_numbers_are_compiled_and_all_of_them_by_one_function(asked):
-    def compile_function(function):
-        asked.append(function)
-        return function
-
+def test_only_activations_of_many_numbers_are_compiled_and_all_of_them_by_one_function(compile_function):
     with compilation.compiled(compile_function):
         for shape in ((10,), (2, 5), (9,)):
             activation("gelu")(np.ones(shape, "float32"))
@@ -80,4 +73,4 @@ def test_only_activations_of_many_numbers_are_compiled_and_all_of_them_by_one_fu
             activation("gelu")(np.ones(10, "float32"))
         tf.function(activation("gelu"), input_signature=[tf.TensorSpec([None])]).get_concrete_function()
     activation("gelu")(np.ones(10, "float32"))
-    assert len(asked) == 2 and asked[0] is asked[1]
+    assert len(compile_function.asked) == 2 and compile_function.asked[0] is compile_function.asked[1]

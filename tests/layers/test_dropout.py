@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers.compiling import Compiler
 from xmodels.layers import compilation
 from xmodels.layers.dropout import Dropout, _words, dropout_seed, resolution
 
@@ -72,19 +73,13 @@ def test_shapes_may_be_odd_and_unknown_and_xla_draws_the_same(shape):
 
 
 def test_compiled_words_are_the_same_words(monkeypatch):
-    asked = []
     monkeypatch.setattr(compilation, "MANY", 100)
-    expected = words([8, 9], 25)
-
-    def compile_it(function):
-        asked.append(function)
-        return tf.function(function, jit_compile=True)
-
+    expected, compile_it = words([8, 9], 25), Compiler()
     with compilation.compiled(compile_it):
         np.testing.assert_array_equal(words([8, 9], 25), expected)
         np.testing.assert_array_equal(words([8, 9], 24), expected[:24])
         words([1, 2], 25)
-    assert len(asked) == 2 and asked[0] is asked[1]
+    assert len(compile_it.asked) == 2 and compile_it.asked[0] is compile_it.asked[1]
 
 
 def test_the_gradient_is_the_mask():

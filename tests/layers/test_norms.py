@@ -5,21 +5,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.helpers.compiling import Compiler
 from xmodels.layers import compilation
 from xmodels.layers.norms import LayerNorm
 
 
 @pytest.fixture
 def compile_function(monkeypatch):
-    """Compiles with XLA and remembers what it was given in `asked`. Many numbers are 12."""
+    """Many numbers are 12."""
     monkeypatch.setattr(compilation, "MANY", 12)
-
-    def compile_it(function):
-        compile_it.asked.append(function)
-        return tf.function(function, jit_compile=True)
-
-    compile_it.asked = []
-    return compile_it
+    return Compiler()
 
 
 def value_and_gradients(layer, x, upstream, compile_it):

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from sklearn.metrics import roc_auc_score
 
+from tests.helpers.compiling import Compiler
 from xmodels.layers import compilation
 from xmodels.objectives.measures import (
     area_under_roc,
@@ -18,12 +19,7 @@ from xmodels.objectives.measures import (
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1e4], ids=lambda scale: f"{scale:g}")
 def test_cross_entropy_and_its_gradient_are_those_of_keras(scale, is_compiled, monkeypatch):
     monkeypatch.setattr(compilation, "MANY", 42)
-    asked, rng = [], np.random.default_rng(0)
-
-    def compile_it(function):
-        asked.append(function)
-        return tf.function(function, jit_compile=True)
-
+    compile_it, rng = Compiler(), np.random.default_rng(0)
     logits = tf.constant(rng.normal(size=(2, 3, 7)).astype("float32") * scale)
     labels, weights = rng.integers(0, 7, (2, 3)).astype("int32"), rng.random((2, 3)).astype("float32")
     with tf.GradientTape(persistent=True) as tape, compilation.compiled(compile_it if is_compiled else None):
@@ -33,7 +29,7 @@ def test_cross_entropy_and_its_gradient_are_those_of_keras(scale, is_compiled, m
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)
     np.testing.assert_allclose(weight, weights.sum(), rtol=1e-6)
     np.testing.assert_allclose(tape.gradient(ours, logits), tape.gradient(theirs, logits), atol=1e-6)
-    assert len(asked) == is_compiled
+    assert len(compile_it.asked) == is_compiled
 
 
 @pytest.mark.parametrize("over", ["others", "all"])

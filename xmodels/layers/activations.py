@@ -36,13 +36,17 @@ def _gelu_tanh(x):
     return value, share + value * (1 - share) * (scale + 3 * cubic * square)
 
 
+def widened(x):
+    """Returns numbers in float32 or more."""
+    return x if keras.backend.standardize_dtype(x.dtype) == "float64" else ops.cast(x, "float32")
+
+
 def _in_float32(function: Callable) -> Callable:
     """Returns a function of a tensor that computes in float32 or more."""
 
     @functools.wraps(function)
     def both(x):
-        wide = x if keras.backend.standardize_dtype(x.dtype) == "float64" else ops.cast(x, "float32")
-        return tuple(ops.cast(each, x.dtype) for each in function(wide))
+        return tuple(ops.cast(each, x.dtype) for each in function(widened(x)))
 
     return both
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
+from xmodels.layers.activations import widened
 from xmodels.layers.compilation import compiled_form, is_worth_compiling
 
 
@@ -49,7 +50,7 @@ def _both_ways(epsilon: float, center: bool, dtype: str) -> tuple[Callable, Call
     """
 
     def forward(rows, scale, *shift):
-        x = _wide(rows)
+        x = widened(rows)
         average = ops.full((x.shape[1], 1), 1 / x.shape[1], x.dtype)
         mean = ops.matmul(x, average)  # (N, 1)
         centered = x - mean
@@ -58,7 +59,7 @@ def _both_ways(epsilon: float, center: bool, dtype: str) -> tuple[Callable, Call
         return ops.cast(found + ops.cast(shift[0], x.dtype) if center else found, dtype), mean, inverse
 
     def backward(upstream, rows, mean, inverse, scale):
-        above, x, weights = _wide(upstream), _wide(rows), ops.cast(scale, mean.dtype)
+        above, x, weights = widened(upstream), widened(rows), ops.cast(scale, mean.dtype)
         column = ops.expand_dims(weights / x.shape[1], 1)
         normal = (x - mean) * inverse
         product = above * normal
@@ -67,8 +68,3 @@ def _both_ways(epsilon: float, center: bool, dtype: str) -> tuple[Callable, Call
         return ops.cast(slope, rows.dtype), *sums
 
     return forward, backward
-
-
-def _wide(x):
-    """Returns numbers in float32 or more."""
-    return x if keras.backend.standardize_dtype(x.dtype) == "float64" else ops.cast(x, "float32")
